@@ -12,8 +12,7 @@ import pytest
 from scripts.reference_pages import schema_of
 
 from germane import evaluate
-from germane.diagnosis.formats import render_stages, stages_document
-from germane.diagnosis.stages import SystemStages, stages_of
+from germane.diagnosis.stages import SystemStages, render_stages, stages_document, stages_of
 from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.samples import samples_from

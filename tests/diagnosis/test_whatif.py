@@ -17,7 +17,7 @@ from germane.diagnosis.diagnosis import (
     SystemDiagnosis,
     diagnose,
 )
-from germane.diagnosis.formats import document_of
+from germane.diagnosis.stages import document_of
 from germane.errors import InputError
 from germane.types import Json
 from tests.command import invoke

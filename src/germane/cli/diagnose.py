@@ -10,8 +10,16 @@ from typing import Any
 from germane.cli.output import print_document
 from germane.cli.printing import latest_reports, print_console
 from germane.diagnosis.diagnosis import diagnose as diagnose_report
-from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
-from germane.diagnosis.stages import SystemStages, ranks_in_runs, stage_report, stages_of
+from germane.diagnosis.diagnosis import render_diagnosis
+from germane.diagnosis.stages import (
+    SystemStages,
+    document_of,
+    ranks_in_runs,
+    render_stages,
+    stage_report,
+    stages_document,
+    stages_of,
+)
 from germane.errors import InputError, SourceLocation
 from germane.reports.report import find_report
 from germane.samples.runs.hits import Hits

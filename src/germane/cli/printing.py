@@ -87,8 +87,7 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 
 def page_sections(report: ReportData) -> dict[str, Any]:
     """Return the sections that only an HTML page shows: the audit of the judge, stages, simulated changes."""
-    from germane.diagnosis.diagnosis import diagnose
-    from germane.diagnosis.formats import diagnosis_page
+    from germane.diagnosis.diagnosis import diagnose, diagnosis_page
     from germane.diagnosis.stages import stages_of
     from germane.reports.page.data import Excerpt
 

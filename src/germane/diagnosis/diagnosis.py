@@ -22,8 +22,11 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from msgspec import UNSET, UnsetType
+from rich.console import RenderableType
+from rich.text import Text
 
-from germane.encoding import Line, batched
+from germane.clean import clean, counted, shorten, some_of
+from germane.encoding import Line, batched, json_of
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
@@ -38,10 +41,18 @@ from germane.places.table import Floats, RankedLabels
 from germane.questions.asking import results_of
 from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
-from germane.reports.summary import is_diagnostic, known_measure
+from germane.reports.summary import (
+    LIKE_THESE,
+    in_digits,
+    interval_in_words,
+    is_diagnostic,
+    known_measure,
+    p_in_words,
+)
+from germane.show.table import Stack, Table
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds, mean_interval
-from germane.types import Sample
+from germane.types import Json, Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]
 """A change, and the measure's value for each sample after the change."""
@@ -53,6 +64,16 @@ _SAMPLES_PER_BLOCK = 500
 BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
 """The outcome of a query; `BlameLine` explains each."""
 _Case: TypeAlias = tuple[Sample, list[Outcome]]  # a sample with the outcomes of the three measures
+
+
+_SHOWN = 10  # the number of queries shown per system
+_WORDS: dict[BlameKind, str] = {
+    "answered": "answered from the contexts",
+    "not_retrieved": "not retrieved",
+    "ignored": "retrieved and ignored",
+    "unsupported": "answered without support",
+    "unknown": "unknown",
+}
 
 
 class ChangeRow(Line):
@@ -144,7 +165,7 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     labels = settings_of(report), StoredAnswers(report.tables.judgements)
     blames = _blames(report, *labels)
     try:
-        diagnoses = list(_diagnoses(report, _measure(report, measure), *labels))
+        diagnoses = list(_diagnoses(report, measure, *labels))
     except InputError:
         if measure is not None or not any(map(is_shown, blames.values())):
             raise
@@ -156,8 +177,22 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(
-    report: ReportData, measure: Measure, settings: Settings, answers: StoredAnswers
+    report: ReportData, asked: str | Measure | None, settings: Settings, answers: StoredAnswers
 ) -> Iterator[SystemDiagnosis]:
+    """Yield the diagnosis of each system by the `asked` measure, or the first ranked one of quality."""
+
+    def ranks(measure: Measure) -> bool:
+        quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
+        return measure.definition.family == "ranked" and quality
+
+    if asked is None:
+        measure = next(filter(ranks, _measures_of(report)), None)
+        problem = f"the report has no ranked measure (its measures: {', '.join(report.measures) or 'none'})"
+    else:
+        measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
+        problem = f"{measure} is not a ranked measure, or does not measure quality"
+    if measure is None or not ranks(measure):
+        raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
     systems: dict[str, list[Sample]] = {}
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
@@ -172,24 +207,6 @@ def _diagnoses(
     for system, lists in listed.items():
         if lists.samples:
             yield lists.diagnosis(system, len(systems[system]))
-
-
-def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
-    """Return the requested measure, or the report's first ranked measure of quality."""
-
-    def ranks(measure: Measure) -> bool:
-        quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
-        return measure.definition.family == "ranked" and quality
-
-    if asked is None:
-        measure = next(filter(ranks, _measures_of(report)), None)
-        problem = f"the report has no ranked measure (its measures: {', '.join(report.measures) or 'none'})"
-    else:
-        measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
-        problem = f"{measure} is not a ranked measure, or does not measure quality"
-    if measure is None or not ranks(measure):
-        raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
-    return measure
 
 
 class _Lists:
@@ -243,29 +260,24 @@ class _Lists:
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
             ideal = self.values(measure, table.ideal_table)
             yield self.change(now, ideal, "ideal", "all relevant documents retrieved and ranked first")
-        yield from self._cut_offs(now)
+        k, length = measure.k, int(table.length.max(initial=0))
+        others = [depth for depth in _DEPTHS if depth <= length] if isinstance(k, int) else []
+        if not isinstance(k, int):
+            self.notes.append(f"{measure} has no cut-off k, so no other k was tried")
+            k = 0
+        below, above = [other for other in others if other < k], [other for other in others if other > k]
+        for depth in (*below[-2:], *above[:3]):  # as far down as the lists have labels
+            other = measure @ depth
+            if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
+                why = f"not every passage down to rank {depth} has a label"
+                self.notes.append(f"k = {depth} was not tried: {why}")
+                break
+            yield self.change(now, self.values(other, table), "k", f"k = {depth} instead of {k}", k=depth)
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         share = float(useless.mean()) if len(useless) else 0.0
         kept = self.values(measure, table.kept(~useless))
         yield self.change(now, kept, "filter", "irrelevant passages removed", dropped=share)
-
-    def _cut_offs(self, now: Floats) -> Iterator[_Changed]:
-        """Yield the change to each other cut-off, as far down as the lists reach and have labels."""
-        k = self.measure.k
-        if not isinstance(k, int):
-            self.notes.append(f"{self.measure} has no cut-off k, so no other k was tried")
-            return
-        others = [depth for depth in _DEPTHS if depth <= int(self.table.length.max(initial=0))]
-        below, above = [other for other in others if other < k], [other for other in others if other > k]
-        for depth in (*below[-2:], *above[:3]):
-            other = self.measure @ depth
-            if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
-                why = f"not every passage down to rank {depth} has a label"
-                self.notes.append(f"k = {depth} was not tried: {why}")
-                return
-            then = self.values(other, self.table)
-            yield self.change(now, then, "k", f"k = {depth} instead of {k}", k=depth)
 
     def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
         """Return the row of a change that turns the values `now` into `then`, together with `then`."""
@@ -314,28 +326,25 @@ def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> d
         results = block.outcomes(results_of(block.programs, answers.values))
         for sample, outcomes in zip(some, results, strict=True):
             cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
-    return {system: _by_kind(measures, of_system) for system, of_system in cases.items()}
+    blames = dict[str, Blame]()
+    for system, of_system in cases.items():
+        kinds = np.array([_kind_of(outcomes) for _, outcomes in of_system])
+        clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in of_system]
+        blame = blames[system] = {}
+        for kind in get_args(BlameKind):
+            marked = (kinds == kind).astype(float)
+            ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
+            ids = list(dict.fromkeys(of_system[at][0].id for at in np.flatnonzero(marked).tolist()))
+            blame[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends, ids)
+        columns = zip(*(outcomes for _, outcomes in of_system), strict=True)
+        both = zip(measures, columns, strict=True)  # "unknown" names the measures that lack a verdict
+        blame["unknown"].add = [str(measure) for measure, column in both if not _are_known(column)]
+    return blames
 
 
 def _measures_of(report: ReportData) -> list[Measure]:
     """Return the report's measures that germane defines, without graders from elsewhere."""
     return list(filter(None, (known_measure(report[name].type) for name in report.measures)))
-
-
-def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
-    """Return the queries by outcome; "unknown" names the measures that lack a verdict."""
-    kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
-    clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
-    blame: Blame = {}
-    for kind in get_args(BlameKind):
-        marked = (kinds == kind).astype(float)
-        ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
-        ids = list(dict.fromkeys(cases[at][0].id for at in np.flatnonzero(marked).tolist()))
-        blame[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends, ids)
-    columns = zip(*(outcomes for _, outcomes in cases), strict=True)
-    both = zip(measures, columns, strict=True)
-    blame["unknown"].add = [str(measure) for measure, column in both if not _are_known(column)]
-    return blame
 
 
 def _are_known(outcomes: Iterable[Outcome]) -> bool:
@@ -357,3 +366,74 @@ def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
         return "ignored" if retrieved else "not_retrieved"
     supported = retrieved and (faithful.value is None or faithful.value >= HALF)
     return "answered" if supported else "unsupported"
+
+
+def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
+    """Return the diagnoses as JSON for the report's HTML page, with `blame` replaced by one line of text.
+
+    `blame` says whether retrieval or generation failed; it is null if too few verdicts are stored.
+    """
+    rows = json_of(systems)
+    for row, system in zip(rows, systems, strict=True):
+        row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None
+    return rows
+
+
+def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
+    """Return each system's diagnosis for a rich console: the changes that would help, and what failed."""
+    return Stack(line for diagnosis in systems for line in _helps(diagnosis))
+
+
+def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
+    if diagnosis.system:
+        yield Text(f"\n{clean(diagnosis.system)}", style="bold")
+    if diagnosis.mean is not None:
+        some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
+        over = f"{some}{counted(diagnosis.total, 'sample')}"
+        heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
+        title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
+        notes = [
+            f"paired differences with 95% confidence intervals ({LIKE_THESE})",
+            "at most: the gain of a perfect step",
+        ]
+        table = Table(heads, "llr", title=title, notes=notes)
+        for line in diagnosis.changes:
+            names = [line.change, "at most" if line.limit else ""]
+            change = [in_digits(line.difference, "+"), interval_in_words(line.interval, sign="+")]
+            counts = f"{line.wins}/{line.ties}/{line.losses}"
+            dropped = "" if line.dropped is None else f"{line.dropped:.0%}"
+            table.add([*names, in_digits(line.mean), *change, p_in_words(line.p_holm), counts, dropped], {3})
+        yield table
+        gains = Table(
+            ["query", "text", "change", "now", "gain"], "lllr", title="queries with the largest gain"
+        )
+        if (more := len(diagnosis.queries) - _SHOWN) > 0:
+            gains.notes.append(f"and {more:,} more: --json lists them")
+        for query in diagnosis.queries[:_SHOWN]:
+            name = shorten(query.sample, 40) + (f" #{query.trial}" if query.trial else "")
+            asked, gain = shorten(query.query, 40), in_digits(query.gain, "+")
+            gains.add([name, asked, query.change, in_digits(query.value), gain])
+        if gains.rows:
+            yield gains
+    if is_shown(diagnosis.blame):
+        yield Text(clean(blame_in_words(diagnosis.blame)))
+        failed: tuple[BlameKind, ...] = ("not_retrieved", "ignored", "unsupported")
+        for name in failed:
+            if diagnosis.blame[name].count:
+                first = some_of(diagnosis.blame[name].queries, 5)
+                yield Text(clean(f"  {_WORDS[name]}: {first}"))
+    yield from (Text(f"note     {clean(note)}") for note in diagnosis.notes)
+
+
+def blame_in_words(blame: Blame) -> str:
+    """Return one line with each outcome's proportion and interval, and the measures that lack verdicts."""
+    missing = blame["unknown"].add or () if blame["unknown"].count else ()
+    add = f"; add -m '{' '.join(missing)}'" if missing else ""
+    if blame["unknown"].share == 1:
+        return f"retrieval or generation: unknown{add}"
+    parts = []
+    for name, line in blame.items():
+        if line.count:
+            ends = f", {line.interval[0]:.0%} to {line.interval[1]:.0%}" if line.interval else ""
+            parts.append(f"{_WORDS[name]} {line.count} ({line.share:.0%}{ends})")
+    return f"retrieval or generation: {', '.join(parts)}{add}"

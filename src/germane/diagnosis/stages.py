@@ -14,30 +14,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, UnsetType, field
 from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.text import Text
 
-from germane.clean import counted
-from germane.encoding import Line, internal
+from germane.clean import clean, counted, shorten
+from germane.encoding import Line, internal, json_of
 from germane.errors import InputError
 from germane.places.lists import rankings
 from germane.places.table import Bools, Floats, Ints, share_of
+from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words
 from germane.samples.runs.hits import Hits
+from germane.show.table import Stack, Table
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds, mean_interval
 from germane.tables.scores import NO_IDS
-from germane.types import Context, Sample
+from germane.types import Context, Json, Sample
 
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
 """The possible outcomes of a relevant document."""
 FIRST = 10
 """The default of k for samples without stages, if their lists are longer than this."""
 _CONTEXTS, _CALLS = "contexts", "calls"
+_BAR = 24  # the length in characters of a bar that stands for all relevant documents
+_SHOWN = 10  # the number of lost documents shown per system
 
 Ranks: TypeAlias = Mapping[str, int]
 """The rank of each document, from 1."""
@@ -376,3 +382,54 @@ def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) 
         stage_report(_document_ranks(some, left.get(system, Counter()), rel, k), system)
         for system, some in systems.items()
     ]
+
+
+def document_of(systems: Sequence[Any]) -> Json:
+    """Return the JSON document of one system's record, or of several under `systems`."""
+    if len(systems) > 1:
+        return {"schema_version": 1, "systems": json_of(systems)}
+    return systems[0].replace(schema_version=1, system=UNSET).as_json()
+
+
+def stages_document(systems: Sequence[SystemStages]) -> Json:
+    """Return the document that `germane stages --json` prints, with a row for every relevant document."""
+    return document_of([system.replace(rows=list(system.documents())) for system in systems])
+
+
+def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
+    """Return each system's stages for a rich console, with the lost documents, or all if `every` is true."""
+    return Stack(line for report in reports for line in _stages(report, every=every))
+
+
+def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
+    if report.system:
+        yield Text(f"\n{clean(report.system)}", style="bold")
+    yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
+    heads = ["stage", "share of them", "in", "lost", "saved", "recall", "interval"]
+    changes = ["change", "interval of the change"] if len(report.stages) > 1 else []
+    table = Table([*heads, *changes], "llr", notes=[f"95% confidence intervals ({LIKE_THESE})"])
+    for stage in report.stages:
+        bar = "█" * round(_BAR * stage.relevant / report.relevant)
+        counts = [f"{n:,}" if n else "-" for n in (stage.lost, stage.saved)]
+        recall = in_digits(stage.recall), interval_in_words(stage.interval)
+        row = [stage.name, bar, f"{stage.relevant:,}", *counts, *recall]
+        if stage is not report.stages[0]:
+            row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
+        table.add(row + [""] * (len(table.heads) - len(row)), {5})
+    yield table
+    yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
+    documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
+    more = report.relevant - report.stages[-1].relevant - len(documents)
+    heads = ["query", "document", "outcome", "grade", *report.ranked.names]
+    table = Table(
+        heads, "lllr", title="every relevant document" if every else "lost documents, best ranks first"
+    )
+    if more > 0 and not every:
+        table.notes.append(f"and {more:,} more: -q or --json prints every document")
+    for document in documents:
+        where = f"lost at {document.lost}" if document.where == "lost" else document.where
+        names = shorten(document.sample, 40), shorten(document.document, 60), where
+        table.add([*names, document.grade, *(rank or "-" for rank in document.ranks.values())])
+    if documents:
+        yield table
+    yield from (Text(f"note     {clean(note)}") for note in report.notes)

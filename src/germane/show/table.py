@@ -63,34 +63,32 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.box import SIMPLE_HEAD
         from rich.cells import cell_len
+        from rich.table import Table as RichTable
         from rich.text import Text
 
+        forms: list[RenderableType]
         widths = [max(map(cell_len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         numbers = [at for at, side in enumerate(self.align) if side == "r"]
         both = 0 < len(numbers) < len(self.align)
         if sum(widths) + 3 * len(widths) - (1 if self.edge else 3) <= options.max_width:
-            rows = self._columns()
+            table = RichTable(box=SIMPLE_HEAD, show_edge=self.edge, pad_edge=False)
+            for head, side in zip(self.heads, self.align, strict=True):
+                justify: JustifyMethod = "left" if side == "l" else "right"
+                table.add_column(Text(head), justify=justify, style=self.styles.get(head))
+            for row, bold in zip(self.rows, self.bold, strict=True):
+                table.add_row(
+                    *(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row))
+                )
+            forms = [table]
         elif both and sum(widths[at] + 2 for at in numbers) <= options.max_width:
-            rows = self._stacked(widths, numbers)
+            forms = list(self._stacked(widths, numbers))
         else:
             named = (zip(self.heads, row, strict=True) for row in self.rows)
-            rows = [Text("  ".join(f"{head} {cell}".strip() for head, cell in cells)) for cells in named]
+            forms = [Text("  ".join(f"{head} {cell}".strip() for head, cell in cells)) for cells in named]
         title = [Text(self.title)] if self.title else []
-        yield Stack([*title, *rows, *(Text(f"  {clean(note)}", style="dim") for note in self.notes)])
-
-    def _columns(self) -> Iterable[RenderableType]:
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(box=SIMPLE_HEAD, show_edge=self.edge, pad_edge=False)
-        for head, side in zip(self.heads, self.align, strict=True):
-            justify: JustifyMethod = "left" if side == "l" else "right"
-            table.add_column(Text(head), justify=justify, style=self.styles.get(head))
-        for row, bold in zip(self.rows, self.bold, strict=True):
-            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
-        return [table]
+        yield Stack([*title, *forms, *(Text(f"  {clean(note)}", style="dim") for note in self.notes)])
 
     def _stacked(self, widths: Sequence[int], numbers: Sequence[int]) -> Iterable[RenderableType]:
         """Yield the headings and rows in two lines each: the texts, and below them the numbers in columns."""

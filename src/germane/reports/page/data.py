@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any, TypeAlias
@@ -34,7 +34,7 @@ from germane.reports.text.overview import notes_of, remarks_of
 from germane.statistics.correction import drawing_order
 from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Sample
+from germane.types import Json
 
 SOURCES = {
     "gold": "gold labels",
@@ -75,11 +75,6 @@ class Excerpt:
             summaries = tuple(whole.summaries_of(keep))
         self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
 
-    def of_other(self, other: ReportData) -> ReportData:
-        """Return another report reduced to the queries on this page."""
-        ids = self.report.case_scores.numbers
-        return _cut(other, {key for key in other.tables.scores.samples if key[0] in ids}, other.summaries)
-
     @property
     def share(self) -> float:
         """The proportion of the report's queries that are on the page, from 0 to 1."""
@@ -97,7 +92,11 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
         return report
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))
-    items = {*(row.item for row in places), *(item for sample in samples for item in _passages_of(sample))}
+    items = {row.item for row in places}
+    for sample in samples:  # labels are stored under the items of what a sample retrieved
+        lists = sample.lists()
+        pairs = [(query, of.passage) for own, some in lists for of in some for query in {sample.query, own}]
+        items.update(relevance_items(pairs, turns(sample)) if pairs else ())
     scores = ScoreTable(tables.scores.of_samples(keys))
     items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
     numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
@@ -111,17 +110,6 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
         graded=numbers,
     )
     return ReportData(rows, report.manifest, report.verdict, summaries)
-
-
-def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the key of each passage that a sample retrieved; labels are stored under these keys."""
-    pairs = [
-        (query, context.passage)
-        for own, contexts in sample.lists()
-        for context in contexts
-        for query in {sample.query, own}
-    ]
-    yield from relevance_items(pairs, turns(sample)) if pairs else ()
 
 
 def page_data(
@@ -252,17 +240,15 @@ def _queries(
 
 def _signs(labels: Sequence[LabelLine]) -> str:
     """Return four signs for a passage: its label by gold, the judge, people, and people or else the judge."""
-    of = {label.source: _sign(label) for label in labels}
+    of = dict[str, str]()
+    for label in labels:  # A-D if relevant with grade 0-3, a-d if not relevant, ? without a verdict
+        sign = "?"
+        if label.relevant is not None and (grade := label.grade) is not None:
+            level = (3 if grade else 0) if isinstance(grade, bool) else min(max(int(grade), 0), 3)
+            sign = "ABCD"[level] if label.relevant else "abcd"[level]
+        of[label.source] = sign
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
-
-
-def _sign(label: LabelLine) -> str:
-    """Return a label's sign: A-D if relevant with grade 0-3, a-d if not relevant, ? without a verdict."""
-    if label.relevant is None or label.grade is None:
-        return "?"
-    level = (3 if label.grade else 0) if isinstance(label.grade, bool) else min(max(int(label.grade), 0), 3)
-    return "ABCD"[level] if label.relevant else "abcd"[level]
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
@@ -332,7 +318,9 @@ def _rounded(value: float | None) -> float | None:
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
-    report, baseline = excerpt.report, excerpt.of_other(whole)
+    report, ids = excerpt.report, excerpt.report.case_scores.numbers
+    keys = {key for key in whole.tables.scores.samples if key[0] in ids}
+    baseline = _cut(whole, keys, whole.summaries)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
@@ -340,11 +328,11 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
         rows[sample.key] = {"places": _last_list(document), "values": [values.get(name) for name in measures]}
     # if the baseline has one system, each system is compared with it, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
-    keys = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
+    counterparts = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
     return {
         "name": whole.folder.name if whole.folder else "baseline",
         "measures": measures,
-        "rows": list(map(rows.get, keys)),
+        "rows": list(map(rows.get, counterparts)),
         "now": now,
         "signs": list(SOURCES),
         "gone": sum(case not in excerpt.whole.case_scores.numbers for case in whole.case_scores.numbers),

@@ -26,6 +26,9 @@ from germane.types import Json, Score
 
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _WORST = 5  # the number of worst queries and of failed cases shown
+_MOST_NOTES = 3  # notes above the means, unless more notes change the meaning of a number
+_COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
+_STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
@@ -51,8 +54,17 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
         for case in failed[:_WORST]:
             yield Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}")
     yield Text("")
-    yield from _notes(report, None if every else _MOST_NOTES)
     judge = report.judge
+    # notes that change the meaning of a number are always shown; the last line says how many are not
+    first = [*filter(None, [judge.stand_in or ""]), *quiet_notes(report)]
+    others = [*corrected_in_words(report.summaries), *remarks_of(report)]
+    room = len(others) if every else max(_MOST_NOTES - len(first), 0)
+    if len(others) > room:
+        room = max(room - 1, 0)
+    yield from (Text(f"note     {clean(note)}") for note in (*first, *others[:room]))
+    if hidden := len(others[room:]):
+        more = f"{counted(hidden, 'more note')}: -v, `germane report` and the page show them"
+        yield Text(f"note     {more}", style="dim")
     yield Text(f"judge    {judge.source}: {judge.spent}" if judge.source else "judge    no judge calls")
     if report.folder is not None:
         yield Text(f"report   {clean(str(report.folder))}")
@@ -63,23 +75,14 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
         yield means_table(report.summaries)
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
-    yield _verdict(report)
-
-
-_MOST_NOTES = 3  # notes above the means, unless more notes change the meaning of a number
-
-
-def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Yield up to `most` notes; those that change the meaning of a number are always included."""
-    first = [*filter(None, [report.judge.stand_in or ""]), *quiet_notes(report)]
-    others = [*corrected_in_words(report.summaries), *remarks_of(report)]
-    room = len(others) if most is None else max(most - len(first), 0)
-    if len(others) > room:  # the last line says how many more there are
-        room = max(room - 1, 0)
-    yield from (Text(f"note     {clean(note)}") for note in (*first, *others[:room]))
-    if hidden := len(others[room:]):
-        more = f"{counted(hidden, 'more note')}: -v, `germane report` and the page show them"
-        yield Text(f"note     {more}", style="dim")
+    verdict = report.verdict
+    # pytest has its own exit code
+    text = Text("\n".join(verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")))
+    colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
+    text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
+    for word, style in _STYLE.items():
+        text.highlight_regex(rf"(?m)^  {word}", style)
+    yield text
 
 
 def remarks_of(report: ReportData) -> list[str]:
@@ -148,22 +151,6 @@ def case_name(case: CaseResult) -> str:
     """Return a case's printed name: the sample id, followed by the system and the trial, if any."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
-
-
-def _verdict(report: ReportData) -> Text:
-    verdict = report.verdict
-    # pytest has its own exit code
-    lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")
-    text = Text("\n".join(lines))
-    colour = _COLOUR.get(verdict.exit_code, "red") if verdict.gates or verdict.exit_code else ""
-    text.stylize(f"bold {colour}".rstrip(), 9, 9 + len(verdict.word))
-    for word, style in _STYLE.items():
-        text.highlight_regex(rf"(?m)^  {word}", style)
-    return text
-
-
-_COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
-_STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
 _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CASES, _MOST_LINES = 3, 6, 8, 10, 40
