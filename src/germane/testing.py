@@ -17,10 +17,9 @@ from msgspec import structs
 
 from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
-from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import asked_graders, evaluate
 from germane.evaluation.evaluation import keeps_answers
-from germane.evaluation.spec import Spec, read_config
+from germane.evaluation.spec import Spec, ledger_address, pick_judge, read_config
 from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge

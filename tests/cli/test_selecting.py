@@ -247,7 +247,7 @@ def test_a_drawn_sample_holds_only_its_own_cases(tmp_path: Path) -> None:
     plan = Plan.of(options, lambda _: None)
     tracemalloc.start()
     try:
-        assert len(list(plan.cases.chosen())) == 5
+        assert len(list(plan.chosen())) == 5
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

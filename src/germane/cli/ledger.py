@@ -11,7 +11,7 @@ from germane.clean import clean_json, counted
 from germane.cli.output import print_document, print_lines, say
 from germane.encoding import encode
 from germane.errors import InputError
-from germane.evaluation.choice import ledger_address
+from germane.evaluation.spec import ledger_address
 from germane.ledger.jsonl import import_rows, readable
 from germane.ledger.sqlite import files_of, open_at
 from germane.ledger.store import SELECT, from_row

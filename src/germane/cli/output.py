@@ -81,9 +81,6 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
         if flags.get("replay") is not None and flags.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
-    if flags.get("reask") and not flags.get("resume"):
-        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
-        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
     for name in ("part", "engine"):
         if flags.get(name) == "":  # a variable was not set: each job would run the whole evaluation
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")

@@ -15,7 +15,7 @@ from germane.cli.output import ignore_closed_stderr, print_document, print_lines
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError, Interrupted
 from germane.evaluation import run as running
-from germane.evaluation.spec import Callbacks, Spec
+from germane.evaluation.run import Callbacks
 from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 from germane.reports.formats import json_document
@@ -45,7 +45,13 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     written = {"folder": outputs.folder, "outputs": kept, "store": outputs.store}
     chosen = spec_of({**flags, "resume": resume, **written})
     if resume is not None and chosen.paths:
-        _check_same_paths(chosen, resume)
+        before = chosen.resumed()[0].report.get("paths", ())
+        stored = {Path(path).resolve() for path in before}
+        given = {Path(path).resolve() for path in chosen.paths}
+        if all(path.exists() for path in stored) and stored != given:
+            problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
+            again = f"germane run --resume {resume}, without a path, continues it"
+            raise InputError(problem, fix=f"{again}; leave out --resume to begin a new run")
     for path in files:
         check_writable(path, [*chosen.paths, chosen.labels, chosen.targets_file, chosen.replay])
     if dry_run:
@@ -75,19 +81,11 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         command = f"germane report {shlex.quote(str(report.folder))}"
         raise Interrupted(f"interrupted; the report is complete: {command}") from None
     outputs.put(report)
-    if callbacks.hint:
-        say(callbacks.hint)
+    # a question has no answer, or a member of a panel gave no answer
+    failed = any(field in {"errors", "failed"} for _, field, _ in report.tables.asked)
+    if failed and report.folder is not None and "sessions" in report.manifest and not chosen.replay:
+        say(f"ask the failed questions again: {running.command_to_resume(report.folder, chosen)}")
     return code
-
-
-def _check_same_paths(chosen: Spec, resume: Path) -> None:
-    """Raise InputError if the given paths are not the paths of the report to resume."""
-    before = chosen.resumed()[0].report.get("paths", ())
-    stored = {Path(path).resolve() for path in before}
-    if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
-        problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
-        again = f"germane run --resume {resume}, without a path, continues it"
-        raise InputError(problem, fix=f"{again}; leave out --resume to begin a new run")
 
 
 _FIRST, _BETWEEN = 1.0, 15.0
@@ -106,7 +104,6 @@ class Progress(Callbacks):
         self._bar: Bar | None = None
         self._log = logging.Handler(logging.WARNING)
         self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
-        self.hint = ""
         self._expected: Spent | None = None
         self._began: dict[str, float] = {}
 
@@ -150,10 +147,6 @@ class Progress(Callbacks):
         self._expected = total
         self.on_progress("judging", 0, total.calls, self._spending(Spent()))
 
-    def on_stopping(self) -> None:
-        """Print that the run was interrupted and waits only for the requests in flight."""
-        self.note("interrupted: finishing the requests in flight; press Ctrl-C again to abandon them")
-
     def on_baseline(self, baseline: ReportData) -> None:
         """Store the baseline, which is compared with the report at the end of the run."""
         self.baseline = baseline
@@ -172,10 +165,6 @@ class Progress(Callbacks):
         if spent.cost is not None and (spent.cost or whole):
             cost = f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else "")
         return ", ".join(filter(None, [cost, counted(spent.errors, "error") if spent.errors else ""]))
-
-    def on_failures(self, command: str) -> None:
-        """Store a hint to ask failed questions again by `command`, which is printed at the end of the run."""
-        self.hint = f"ask the failed questions again: {command}"
 
     def on_stopped(self, report: ReportData) -> None:
         """Keep the report of a run that stopped early in memory, so that --json prints the report."""

@@ -12,8 +12,7 @@ from germane.cli.init import shipped
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 from germane.evalfiles.evalfile import EvalFile, GraderSpec, read_eval_file
-from germane.evaluation.cases import named_files
-from germane.evaluation.plan import Plan
+from germane.evaluation.plan import Plan, named_files
 from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
@@ -45,7 +44,7 @@ def validate(
         raise InputError("no file is named", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     unchecked = dict[str, None]()
-    files, sets, faults = _sorted(paths, warnings, has_gold=qrels is not None)
+    files, sets, faults = _sorted(paths, has_gold=qrels is not None)
     count, data, checks = len(files) + len(sets) + len(faults), list(sets), list[SetCheck]()
     for path in files:
         found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
@@ -74,9 +73,7 @@ def validate(
     return code
 
 
-def _sorted(
-    paths: Sequence[Path], warn: Warn, *, has_gold: bool
-) -> tuple[list[Path], list[Path], list[InputError]]:
+def _sorted(paths: Sequence[Path], *, has_gold: bool) -> tuple[list[Path], list[Path], list[InputError]]:
     """Return the files to check singly, the files to check as a test set, and faults of unreadable files."""
     files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
     for path in dict.fromkeys(paths):
@@ -88,7 +85,7 @@ def _sorted(
             if is_set(path, has_gold=has_gold):
                 sets.append(path)
             else:
-                files |= dict.fromkeys(named_files([path], warn, read=False)[0])
+                files |= dict.fromkeys(named_files([path]))
     return list(files), sets, faults
 
 
@@ -152,7 +149,7 @@ def _check_plan(path: Path) -> None:
     """Raise InputError if `germane run` would refuse the eval file before asking any judge."""
     judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
     plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
-    plan.check(() if plan.cases.asks_targets else None)
+    plan.check(() if plan.asks_targets else None)
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:

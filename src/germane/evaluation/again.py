@@ -14,9 +14,8 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.choice import check_same_judge, pick_judge
 from germane.evaluation.evaluation import Router, answered_blocks, evaluate_jobs, judged_by
-from germane.evaluation.spec import Spec
+from germane.evaluation.spec import Spec, check_same_judge, pick_judge
 from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge

@@ -159,7 +159,7 @@ def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
     """Return the default measures for these samples, and an iterator over all of them."""
-    from germane.evaluation.choice import LOOKED_AT, default_measures
+    from germane.evaluation.spec import LOOKED_AT, default_measures
     from germane.judges import load_judge
 
     rest = iter(samples)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from msgspec import structs
 
@@ -107,7 +107,9 @@ async def answered_blocks(
             block = Block(some, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
-            while asking and (len(asking) == _AHEAD or asking[0][0].finished):
+            while asking and (
+                len(asking) == _AHEAD or all(program.finished for program in asking[0][0].programs)
+            ):
                 await asking[0][1]
                 yield asking.popleft()[0]
         while asking:
@@ -125,11 +127,6 @@ class Working:
 
     block: Block
     programs: list[Running[Any]]
-
-    @property
-    def finished(self) -> bool:
-        """True if every program of the block has ended, so that no question is left to ask."""
-        return all(program.finished for program in self.programs)
 
     def rows(self) -> BlockRows:
         """Return the block's rows for the report: samples, items, answers, labels and scores."""
@@ -337,7 +334,8 @@ class Session:
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Judge and score jobs, and store their rows. The asker must be open."""
-        jobs = with_labels(jobs, self.judge)
+        if judged_by(self.judge):
+            jobs = _with_labels(jobs, cast("LabelsJudge", self.judge))
         await evaluate_jobs(jobs, self.asker.lookup, self.store, self.settings, ask=self.asker.judge)
 
     @property
@@ -417,23 +415,16 @@ def keeps_answers(judge: Judge | None) -> bool:
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
-def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs; if the judge is a LabelsJudge, they get its labels, and it gets theirs."""
-    if judge is None or "reads" not in judge.identity:
-        return jobs
-    from germane.judges.labels import LabelsJudge
-
-    return (_taught(job, judge) for job in jobs) if isinstance(judge, LabelsJudge) else jobs
-
-
-def _taught(job: Job, reader: LabelsJudge) -> Job:
-    sample, history = job.sample, turns(job.sample)
-    if reader.by_item:
-        sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
-    if any(grader.by is not None or grader.measure.definition.asks for grader in job.graders):
-        for _, contexts in rankings(sample):
-            reader.learn(sample.query, contexts, history, sample.qrels)
-    return job if sample is job.sample else structs.replace(job, sample=sample)
+def _with_labels(jobs: Iterable[Job], reader: LabelsJudge) -> Iterator[Job]:
+    """Yield the jobs with the labels that `reader` has, and give it the labels that are in the jobs."""
+    for job in jobs:
+        sample, history = job.sample, turns(job.sample)
+        if reader.by_item:
+            sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
+        if any(grader.by is not None or grader.measure.definition.asks for grader in job.graders):
+            for _, contexts in rankings(sample):
+                reader.learn(sample.query, contexts, history, sample.qrels)
+        yield job if sample is job.sample else structs.replace(job, sample=sample)
 
 
 def open_ledger(

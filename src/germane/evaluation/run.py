@@ -9,7 +9,7 @@ import shlex
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
@@ -29,10 +29,9 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import check_same_judge, ledger_of
 from germane.evaluation.evaluation import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.plan import Plan, feasible
-from germane.evaluation.spec import Callbacks, Spec
+from germane.evaluation.spec import Spec, check_same_judge, ledger_of
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop, interruptible, interruptibly, run_coroutine
@@ -52,21 +51,51 @@ from germane.targets.answers import (
 )
 from germane.types import Json
 
-__all__ = ["command_to_resume", "dry_run", "new_folder", "run"]
+__all__ = ["Callbacks", "command_to_resume", "dry_run", "new_folder", "run"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.sampling import Stages
+    from germane.judging.asker import Asker
+    from germane.judging.spending import Spent
     from germane.reports.data import ReportData
+
+
+class Callbacks:
+    """The functions that a run calls to report its progress. By default they do nothing."""
+
+    wants_forecast = False
+    """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
+
+    def on_forecast(self, total: Spent) -> None:
+        """Called before the judge's first question with the expected number and cost of the run's calls."""
+
+    def warn(self, text: str) -> None:
+        """Called with a warning if the input seems to have a mistake."""
+
+    def note(self, text: str) -> None:
+        """Called with a note on the default measures, if no measures were named, or on an interruption."""
+
+    def on_baseline(self, baseline: ReportData) -> None:
+        """Called with the report that the run is compared with, before it starts."""
+
+    def on_progress(self, what: str, done: int, total: int) -> None:
+        """Called when `done` of `total` steps are complete; `what` is the task ("asking the target")."""
+
+    def on_judgements(self, asker: Asker) -> None:
+        """Called with the asker when its counts (answered, asked, cost, errors) have changed."""
+
+    def on_stopped(self, report: ReportData) -> None:
+        """Called when the run has stopped early, with a report on the results so far."""
 
 
 def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = None) -> Report:
     """Answer, judge and score all cases at the paths of `spec`, and return the report in its folder.
 
     With `resume`, the run in that folder is continued. Its options apply unless `spec` sets them, its answers
-    and judgements are used, and only missing or failed questions are asked. `reask` allows another judge,
-    which is asked every question again. With an `engine`, the evaluation is run in parts. If this run is a
-    part, `whole` is the folder of the whole evaluation, which errors name in the command that continues it.
+    and judgements are used, and only missing or failed questions are asked. With an `engine`, the evaluation
+    is run in parts. If this run is a part, `whole` is the folder of the whole evaluation, which errors name
+    in the command that continues it.
 
     Raises:
         InputError: Something in the input is wrong; nothing was paid for.
@@ -92,8 +121,7 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     """Return the questions that `run` would ask with these options, and their cost.
 
     Neither a judge nor a target is asked, and nothing is written. The targets' answers are taken from the
-    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
-    in the same cases as `run`.
+    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError in the same cases as `run`.
     """
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.sqlite import is_there
@@ -106,7 +134,7 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         spec = plan.spec
         if plan.defaults:
             callbacks.note(plan.defaults)
-        if not (spec.reask or spec.replay):
+        if not spec.replay:
             check_same_judge(stored, plan.judge)
         place = ledger_of(spec, folder)
         if place is not None and not is_there(place):
@@ -116,16 +144,16 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         for store in filter(None, (earlier, ledger)):
             opened.callback(store.close)
         forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
-        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases.chosen())
+        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.chosen())
         waits = False
-        if plan.cases.asks_targets:
+        if plan.asks_targets:
             answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
-            cases = asyncio.run(answers_at_hand(list(plan.cases.chosen()), answers))
+            cases = asyncio.run(answers_at_hand(list(plan.chosen()), answers))
             waits = not all(is_answered for _, is_answered in cases)
         made = ((plan.job(planned), is_answered) for planned, is_answered in cases)
         jobs = (job if is_answered else forecaster.waiting(job) for job, is_answered in made)
         # a measure may be possible for a sample that waits for its answer or belongs to another part
-        checked = jobs if waits or plan.cases.share is not None else feasible(jobs, plan.settings, plan.gates)
+        checked = jobs if waits or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
         run_coroutine(forecaster.count(checked))
         return forecaster.forecast
 
@@ -161,9 +189,9 @@ class _Run:
 
     def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
-        self.judge, self.share, self.stored = plan.judge, plan.cases.share, stored
+        self.judge, self.share, self.stored = plan.judge, plan.share, stored
         self.created: str = self.stored.get("created") or now()
-        if stored and not (self.spec.reask or self.spec.replay):
+        if stored and not self.spec.replay:
             check_same_judge(stored, self.judge)
         self.sources = plan.sources if self.judge is not None else ()
         for source in self.sources:
@@ -187,19 +215,17 @@ class _Run:
         """Ask the targets and the judge, score the cases, and return the report."""
         if self.plan.defaults:
             self.callbacks.note(self.plan.defaults)
-        if self.plan.cases.asks_targets:
-            self.cases = list(self.plan.cases.chosen())
+        if self.plan.asks_targets:
+            self.cases = list(self.plan.chosen())
         check_targets(self.cases or ())
         if self.spec.until:
             from germane.evaluation.sampling import Stages, goals_of  # few runs need it
 
-            goals = goals_of(self.spec.until, self.plan.cases.all_graders())
-            everything = self.plan.cases.chosen() if self.cases is None else self.cases
-            of = None if self.plan.cases.drawn is None else self.plan.cases.drawn[1]["of"]
+            goals = goals_of(self.spec.until, self.plan.all_graders())
+            everything = self.plan.chosen() if self.cases is None else self.cases
+            of = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
             self.stages = Stages(everything, goals, self.spec.seed, of)
-        self._open(
-            Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.cases.paths)
-        )
+        self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
         complete = False
         try:
             self.session.start(self._manifest())
@@ -220,7 +246,7 @@ class _Run:
             return report
         finally:
             self.session.close(complete=complete)
-            self.plan.cases.stdin.delete_copy()
+            self.plan.stdin.delete_copy()
 
     def _open(self, folder: Path) -> None:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
@@ -250,62 +276,60 @@ class _Run:
         self.folder = cast("FolderWriter", self.session.writer)
 
     async def _work(self) -> None:
-        """Query the targets, then ask the judge."""
-        session = self.session
-        await self._query()
-        if session.ledger is not None and not self.spec.replay:
-            for source in self.sources:
-                asking = source.answer(
-                    self.judge,
-                    session.ledger,
-                    session.usage_log,
-                    f"{self.path.name} {self.created}",
-                    self.callbacks,
-                    check=partial(self.plan.check, self.jobs),
-                    open_questions=self._open_questions,
-                )
-                await interruptibly(asking)
+        """Query the targets, then ask the judge; with `--until`, stage by stage."""
+        session, plan = self.session, self.plan
+        if self.cases is not None:
+            await self._query(self.cases)
+
+        async def open_questions() -> list[tuple[Judge, AnyQuestion]]:
+            """Return the unanswered questions that depend only on known answers, each with its judge."""
+            forecaster = self._forecaster()
+            await forecaster.count(map(plan.job, plan.chosen()) if self.jobs is None else self.jobs)
+            return forecaster.forecast.certain
+
+        for source in self.sources if session.ledger is not None and not self.spec.replay else ():
+            asking = source.answer(
+                self.judge,
+                session.ledger,
+                session.usage_log,
+                f"{self.path.name} {self.created}",
+                self.callbacks,
+                check=partial(plan.check, self.jobs),
+                open_questions=open_questions,
+            )
+            await interruptibly(asking)
+
+        def stop() -> None:
+            session.asker.stop()
+            note = "interrupted: finishing the requests in flight; press Ctrl-C again to abandon them"
+            self.callbacks.note(note)
+
         try:
-            with interruptible(self._stop, session.asker.abort):
+            with interruptible(stop, session.asker.abort):
                 async with session.asker:
-                    await session.run(self._todo())
-                    while self.stages is not None and self.stages.next(session.tables.scores):
-                        await self._query()
-                        await session.run(self._todo())
+                    while True:
+                        jobs: Iterable[Job] | None = self.jobs
+                        if jobs is None:
+                            cases = plan.chosen()
+                            jobs = map(self._job, self.stages.of_stage(cases) if self.stages else cases)
+                        await session.run(jobs)
+                        if self.stages is None or not self.stages.next(session.tables.scores):
+                            break
+                        if self.cases is not None:
+                            await self._query(self.cases)
         finally:
             self.folder.flush()
-
-    def _stop(self) -> None:
-        self.session.asker.stop()
-        self.callbacks.on_stopping()
 
     def _forecaster(self) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        session = self.session
-        return Forecaster(self.judge, self.plan.settings, session.earlier, session.ledger)
+        return Forecaster(self.judge, self.plan.settings, self.session.earlier, self.session.ledger)
 
-    async def _open_questions(self) -> list[tuple[Judge, AnyQuestion]]:
-        """Return the unanswered questions that depend only on known answers, each with its judge."""
-        forecaster = self._forecaster()
-        jobs = map(self.plan.job, self.plan.cases.chosen()) if self.jobs is None else self.jobs
-        await forecaster.count(jobs)
-        return forecaster.forecast.certain
-
-    def _in_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
-        return cases if self.stages is None else self.stages.of_stage(cases)
-
-    def _todo(self) -> Iterable[Job]:
-        """Return the jobs of the current stage (all jobs without `--until`)."""
-        return map(self._job, self._in_stage(self.plan.cases.chosen())) if self.jobs is None else self.jobs
-
-    async def _query(self) -> None:
-        """Query the targets about the cases of the current stage, if there are targets."""
-        if self.cases is None:
-            return
+    async def _query(self, cases: Sequence[PlannedCase]) -> None:
+        """Query the targets about those of the cases that are in the current stage."""
         from germane.targets.python import prints_to_stderr
 
-        asked = list(self._in_stage(self.cases))
+        asked = cases if self.stages is None else list(self.stages.of_stage(cases))
         progress = partial(self.callbacks.on_progress, "asking the target")
         progress(0, len(asked))
         with prints_to_stderr():
@@ -321,7 +345,7 @@ class _Run:
 
     def _job(self, planned: PlannedCase) -> Job:
         """Return a case as a job, and count it for the file that it comes from."""
-        if len(self.plan.cases.paths) > 1:
+        if len(self.plan.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
             self.rows.append(planned.row)
@@ -345,16 +369,14 @@ class _Run:
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
         plan, tables, over = self.plan, self.folder.tables, self.session.undecided
-        cases = (case for file in plan.cases.files.values() for case in file.cases)
+        cases = (case for file in plan.files.values() for case in file.cases)
         lines = {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
         made = self._manifest()
         if self.models:
             made["targets"] = self.models
         made |= {"places": lines, "by": self.spec.by}
         if self.share is not None:
-            made["part"] = self.share.entry(
-                tables, self.rows, plan.cases.count, plan.cases.inputs, plan.gates
-            )
+            made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
         gates = () if self.share else plan.gates
         report = self.session.report(made, gates, self.callbacks.warn, **how)
@@ -366,15 +388,11 @@ class _Run:
 
             settle_changes(report, self.baseline, every=self.spec.fail_on_regression)
         report.finish(self.folder)
-        asked = not self.spec.replay and keeps_answers(self.judge)
-        # a question has no answer, or a member of a panel gave no answer
-        if asked and any(field in {"errors", "failed"} for _, field, _ in tables.asked):
-            self.callbacks.on_failures(command_to_resume(self.whole or self.path, self.spec))
         return report
 
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs."""
-        plan, warnings = self.plan, list(map(str, self.plan.cases.notices))
+        plan, warnings = self.plan, list(map(str, self.plan.notices))
         ledger = (
             self.spec.first("ledger", "given", "report")[0]
             if self.session.ledger is None
@@ -386,14 +404,14 @@ class _Run:
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
         if warnings:
             fields["warnings"] = warnings
-        if len(plan.cases.paths) > 1 and plan.cases.files:
-            fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.cases.paths]
+        if len(plan.paths) > 1 and plan.files:
+            fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
         if self.stages is not None:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
-        elif plan.cases.drawn is not None:
-            fields["sampled"] = plan.cases.drawn[1]
-        if plan.cases.left_out:
-            fields["left_out"] = dict(plan.cases.left_out)
+        elif plan.drawn is not None:
+            fields["sampled"] = plan.drawn[1]
+        if plan.left_out:
+            fields["left_out"] = dict(plan.left_out)
         return fields
 
     def _stopped(self, failure: BaseException) -> GermaneError:
@@ -403,7 +421,23 @@ class _Run:
             names = [name for source in all_of("sources").values() for name in source.options]
             waits = isinstance(failure, AskedLater)
             flags += [f"--{name}" for name in names if waits or getattr(self.spec, name)]
-        error = self._explained(failure, *flags)
+        error = (
+            failure
+            if isinstance(failure, GermaneError)
+            else LedgerError(f"the report folder {self.path} cannot be written: {failure}")
+        )
+        if self.whole is None or not isinstance(
+            failure, GermaneError
+        ):  # else the caller says how to continue
+            command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.session.spent
+            again = f"continue with: {command}"
+            if spent.calls or spent.requests:
+                again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
+            if isinstance(error, Interrupted):
+                error = type(error)(f"{error}; {again}")
+            else:
+                kind = JudgeError if isinstance(error, JudgeError) else LedgerError
+                error = kind(f"{error}\nall answers so far are stored; {again}")
         with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
             self.session.write_manifest("interrupted", self._manifest())
             self.session.usage_log.close(forget=True)
@@ -413,21 +447,6 @@ class _Run:
             report = Report.so_far(self.folder.tables, manifest, verdict, stopped=str(error))
             self.callbacks.on_stopped(report)
         return error
-
-    def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """Return `failure` as an error that tells the cost and the command (with `flags`) to resume."""
-        if self.whole is not None and isinstance(failure, GermaneError):
-            return failure  # the caller that runs the parts tells how to continue
-        command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.session.spent
-        again = f"continue with: {command}"
-        if spent.calls or spent.requests:
-            again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
-        if isinstance(failure, Interrupted):
-            return type(failure)(f"{failure}; {again}")
-        if isinstance(failure, OSError):
-            failure = LedgerError(f"the report folder {self.path} cannot be written: {failure}")
-        kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
-        return kind(f"{failure}\nall answers so far are stored; {again}")
 
     def _undo(self, *, asked: bool) -> bool:
         """Leave the folder as it was before this run, unless it has new answers; return True if it is.

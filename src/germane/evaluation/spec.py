@@ -1,34 +1,37 @@
-"""The options of an evaluation: from flags, a resumed report, eval files, the environment and the config.
+"""The options of an evaluation: its judge, its ledger, and its default measures.
 
 Flags > report > eval file > environment > config > default. The config is the project's germane.toml, or
-`[tool.germane]` in its pyproject.toml. The table of flags lists all options.
+`[tool.germane]` in its pyproject.toml. The table of flags lists all options. A resumed evaluation uses the
+judge and the ledger that it began with.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
 from germane.clean import mask_urls
+from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, flags_of, options
 from germane.folder.files import read_manifest
+from germane.judges.panel import panel_of
+from germane.measures.declaration import no_judge
 from germane.samples.files import repository_root, untrusted
-from germane.types import FrozenDict, Json
+from germane.types import FrozenDict, Json, Sample
 
-__all__ = ["Callbacks", "Spec", "differing_options"]
+__all__ = ["Spec", "differing_options", "ledger_address", "ledger_of", "pick_judge", "read_config"]
 
 if TYPE_CHECKING:
-    from germane.judging.asker import Asker
-    from germane.judging.spending import Spent
-    from germane.reports.data import ReportData
+    from germane.judges.judge import Judge
 
 OPTIONS = options()
 OUTPUTS: dict[str, Json] = {"folder": "", "outputs": (), "store": None}
@@ -123,9 +126,9 @@ class Spec:
         return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
-        for source in _SOURCES:
-            if name in (values := getattr(self, source)):
-                return values[name]
+        value, source = self.first(name)
+        if source:
+            return value
         if name in OPTIONS:
             return OPTIONS[name].absent
         if name in OUTPUTS:
@@ -213,20 +216,18 @@ def read_config() -> tuple[FrozenDict, Path]:
     start = Path.cwd()
     for folder in (start, *start.parents):
         for name in ("germane.toml", "pyproject.toml"):
-            if (file := folder / name).is_file() and (table := _table(file)) is not None:
+            if not (file := folder / name).is_file():
+                continue
+            try:
+                table = tomllib.loads(file.read_text("utf-8-sig"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                problem, place = f"the file is not valid TOML: {error}", SourceLocation(str(file))
+                raise InputError(problem, fix="correct the file", place=place) from None
+            if name == "pyproject.toml":
+                table = table.get("tool", {}).get("germane")
+            if table is not None:
                 return _checked(table, file), folder
     return FrozenDict(), start
-
-
-def _table(file: Path) -> dict[str, Json] | None:
-    try:
-        document = tomllib.loads(file.read_text("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        place = SourceLocation(str(file))
-        raise InputError(
-            f"the file is not valid TOML: {error}", fix="correct the file", place=place
-        ) from None
-    return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
 
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
@@ -265,35 +266,170 @@ def environment(name: str) -> str | None:
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
-class Callbacks:
-    """The functions that a run calls to report its progress. By default they do nothing."""
+def judge_words(spec: Spec) -> tuple[str, bool]:
+    """Return the judge's name ("" if no judge is named), and True if it may get a key from the environment.
 
-    wants_forecast = False
-    """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
+    A judge named by a flag may get a key. A judge named by a report, a file or the config may not, unless the
+    environment names the same judge. A resumed report contains the name with masked URLs, so the unmasked
+    name is taken from the file, the environment or the config if they name this judge. Without `--base-url`,
+    a base URL from a report or a file becomes part of the name.
+    """
+    named, source = spec.first("judge")
+    words = str(named or "")
+    if source == "report":
+        sources = (spec.first("judge", name)[0] for name in ("files", "environment", "config"))
+        words = next((name for name in sources if name and mask_urls(name) == words), words)
+    if source in {"report", "files"} and "base_url" not in spec.given and spec.base_url:
+        at_url = (
+            f"{name.partition('@')[0]}@{spec.base_url}" if ":" in name else name for name in words.split()
+        )
+        words = " ".join(at_url)
+    of_environment = words == spec.environment.get("judge") and source != "config"
+    return words, source == "given" or of_environment
 
-    def on_forecast(self, total: Spent) -> None:
-        """Called before the judge's first question with the expected number and cost of the run's calls."""
 
-    def warn(self, text: str) -> None:
-        """Called with a warning if the input seems to have a mistake."""
+def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
+    """Return the judge that the options in `spec` name; several names separated by spaces make a panel.
 
-    def note(self, text: str) -> None:
-        """Called with a note on the default measures, if no measures were named."""
+    `needed` are the names of the measures that ask a judge. If no judge is named, returns None if `needed` is
+    empty, and raises InputError otherwise. A judge named by a file, a report or the config gets no API
+    key from the environment for its URL, unless the environment names the same judge.
+    """
+    words, trusted = judge_words(spec)
+    if not words:
+        if needed:
+            raise no_judge(needed)
+        return None
+    from germane.judges import load_judge  # imported only where a judge is named
+    from germane.judges.client.providers import Price
+    from germane.judges.client.ratelimits import RateLimiter
+    from germane.judges.client.retry import RetryPolicy
 
-    def on_stopping(self) -> None:
-        """Called when the run was interrupted and waits for requests in flight, until interrupted again."""
+    names = words.split()
+    values: dict[str, Any] = {flag.judge: getattr(spec, name) for name, flag in OPTIONS.items() if flag.judge}
+    values["base_url"] = spec.given.get("base_url")  # a report's URL is in `words`, without a key
+    in_flight = spec.jobs if len(names) > 1 else None
+    if any(limit is not None for limit in (spec.rpm, spec.tpm, in_flight)):
+        values["limiter"] = RateLimiter(rpm=spec.rpm, tpm=spec.tpm, in_flight=in_flight)
+    if timeout := spec.timeout:
+        values["retry"] = RetryPolicy(read=timeout, deadline=max(RetryPolicy().deadline, 5 * timeout))
+    if spec.price:
+        values["price"] = Price(input=spec.price[0], output=spec.price[1])
+    keywords: dict[str, Any] = {
+        name: dict(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value not in (None, ())
+    }
+    judges = [load_judge(name, trusted=trusted, **keywords) for name in names]
+    if len(judges) > 1 and ("base_url" in keywords or "headers" in keywords):
+        from germane.judges.llm import check_shared
 
-    def on_baseline(self, baseline: ReportData) -> None:
-        """Called with the report that the run is compared with, before it starts."""
+        check_shared(judges, keywords.get("base_url"), keywords.get("headers", {}))
+    return panel_of(judges, spec.repeat)
 
-    def on_progress(self, what: str, done: int, total: int) -> None:
-        """Called when `done` of `total` steps are complete; `what` is the task ("asking the target")."""
 
-    def on_judgements(self, asker: Asker) -> None:
-        """Called with the asker when its counts (answered, asked, cost, errors) have changed."""
+def check_same_judge(
+    stored: Mapping[str, Json],
+    judge: Judge | None,
+    *,
+    fix: str = "give the same judge as before, or begin a new run: leave out --resume",
+    anywhere: bool = False,
+) -> None:
+    """Raise InputError if the resumed evaluation had another judge than `judge`.
 
-    def on_failures(self, command: str) -> None:
-        """Called if some questions got no answer, with the command that asks them again."""
+    `stored` is the manifest of the resumed evaluation, and `fix` is the advice in the error. With `anywhere`,
+    the base URLs of the judges may differ. Nothing is compared if either evaluation has no judge.
+    """
+    before = mask_urls((stored.get("judge") or {}).get("identity"))
+    asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
+    if anywhere:
+        before, asked = map(_without_url, (before, asked))
+    if not before or not asked or before == asked:
+        return
+    changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
+    text = ", ".join(f"{name} was {before.get(name)} and is now {asked.get(name)}" for name in changed)
+    raise InputError(f"an evaluation must be resumed with the same judge: {text}", fix=fix)
 
-    def on_stopped(self, report: ReportData) -> None:
-        """Called when the run has stopped early, with a report on the results so far."""
+
+def _without_url(identity: Json) -> Json:
+    """Return a judge's identity without its base URL and, for a panel, without its members' base URLs."""
+    if isinstance(identity, Mapping):
+        return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
+    return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
+
+
+LOOKED_AT = 10_000
+"""The number of samples that are read to choose the default measures."""
+
+
+_OF_GOLD = ("nDCG@10", "R@10", "RR")
+_OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
+_OF_REFERENCES = ("context_recall",)
+
+
+def default_measures(
+    samples: Iterable[Sample], judge: str, *, asked: bool = False, place: SourceLocation | None = None
+) -> tuple[tuple[str, ...], str]:
+    """Return the default measures for these samples, and a note that tells the user how they are measured.
+
+    `judge` is the name of the judge in a flag, a file or the config, or "". A judge that only the environment
+    names is not used, so that default measures cost nothing. `asked` is True if a target is asked for the
+    contexts. Raises InputError, which names `place`, if the samples allow no measure.
+    """
+    retrieved = gold = references = False
+    for sample in samples:
+        contexts = list(sample.retrieved())
+        retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
+        if any(grade > 0 for grade in (sample.qrels or {}).values()):
+            gold = gold or asked or not contexts or any(context.id for context in contexts)
+        references = references or bool(sample.reference)
+    if not retrieved:
+        fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
+        needed = "the default measures need retrieved contexts, which the data do not have"
+        raise InputError(f"no measure is named, and {needed}", fix=fix, place=place)
+    by = "from people's labels" if judge == "labels" else f"judged by {judge}"
+    sources: dict[tuple[str, ...], str] = {}
+    if gold:
+        sources[_OF_GOLD] = "from gold labels (qrels)"
+    if judge:
+        sources[_OF_RELEVANCE] = by
+    if references and not set(judge.split()) <= {"labels", "gold"}:
+        sources[_OF_REFERENCES] = f"{by} against the references"
+    if not sources:
+        fix = (
+            "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
+            ' or give gold: "qrels": {"d7": 1}'
+        )
+        problem = "no measure is named, and no judge is named, and the data have no gold labels"
+        raise InputError(problem, fix=fix, place=place)
+    why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
+    return tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m"
+
+
+def ledger_address(flag: str | None = None) -> str:
+    """Return the ledger's address: `flag`, else GERMANE_LEDGER, else the config's, else the default one."""
+    from germane.ledger.sqlite import address_from, find_ledger, password_apart
+
+    if named := flag or environment("ledger"):
+        return password_apart(named)
+    config, folder = read_config()
+    if config.get("ledger"):
+        return password_apart(address_from(folder, config["ledger"]))
+    return str(find_ledger(Path.cwd()))
+
+
+def ledger_of(spec: Spec, folder: Path | None) -> str | None:
+    """Return the address of the ledger of a run that writes its report to `folder`.
+
+    With --no-cache, the ledger is a file in `folder` until the report is complete; if `folder` is None, the
+    run has no ledger, and None is returned. A resumed run uses its earlier ledger if that ledger still exists
+    and no other ledger is given.
+    """
+    from germane.ledger.sqlite import is_there
+
+    if spec.no_cache:
+        return None if folder is None else str(folder / "ledger.sqlite")
+    named, source = spec.first("ledger", "given", "report")
+    if named and (source == "given" or is_there(named)):
+        return str(named)
+    return ledger_address()

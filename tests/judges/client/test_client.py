@@ -11,8 +11,7 @@ from time import monotonic, time
 import pytest
 
 from germane.errors import JudgeError
-from germane.evaluation.choice import pick_judge
-from germane.evaluation.spec import Spec
+from germane.evaluation.spec import Spec, pick_judge
 from germane.judges.client.ratelimits import RateLimiter
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply

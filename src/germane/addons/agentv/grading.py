@@ -20,10 +20,9 @@ from germane.clean import fold
 from germane.cli.output import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
-from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import evaluate
 from germane.evaluation.evaluation import open_ledger
-from germane.evaluation.spec import Spec
+from germane.evaluation.spec import Spec, ledger_address, pick_judge
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge
 from germane.judges.client.function import prompt_of

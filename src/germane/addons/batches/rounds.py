@@ -36,7 +36,8 @@ from germane.addons.batches.requests import (
 from germane.clean import counted, mask_urls
 from germane.encoding import batched, decode, now
 from germane.errors import AskedLater, InputError, JudgeError, LimitReached, NoneAnswered
-from germane.evaluation.spec import Callbacks, Spec
+from germane.evaluation.run import Callbacks
+from germane.evaluation.spec import Spec
 from germane.judges import Judge, LLMJudge
 from germane.judges.client.retry import TransportError, message_of
 from germane.judges.client.transport import Secrets

@@ -21,7 +21,7 @@ from germane.clean import counted, some_of
 from germane.cli.output import print_document, refuse_input, say, spec_of
 from germane.encoding import batched
 from germane.errors import InputError
-from germane.evaluation.choice import ledger_address
+from germane.evaluation.spec import ledger_address
 from germane.folder.files import read_manifest
 from germane.ledger.sqlite import is_there, open_at
 from germane.samples.files import local, whole_file

@@ -21,11 +21,10 @@ from typing import Any
 from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
-from germane.evaluation.choice import ledger_of
 from germane.evaluation.evaluation import keeps_answers, open_ledger
 from germane.evaluation.plan import Plan
-from germane.evaluation.run import command_to_resume, new_folder, run
-from germane.evaluation.spec import Callbacks, Spec
+from germane.evaluation.run import Callbacks, command_to_resume, new_folder, run
+from germane.evaluation.spec import Spec, ledger_of
 from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
@@ -132,9 +131,9 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         if planned.headers and kind != "processes":
             problem = "--header cannot be sent to other machines, since it may contain a key"
             raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
-        if keeps_answers(plan.judge) and not plan.cases.asks_targets:
+        if keeps_answers(plan.judge) and not plan.asks_targets:
             plan.check(None)
-        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.cases.paths)
+        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)
         again = command_to_resume(whole, plan.spec)
         target = FolderWriter(whole).lock()
         try:
@@ -151,8 +150,6 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         finally:
             target.close()
     shutil.rmtree(whole / _PARTS, ignore_errors=True)
-    if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        callbacks.on_failures(again)
     return report, before
 
 
