@@ -283,13 +283,10 @@ def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", k
     if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
         return None
     for reader in all_of(kind, installed=not known).values():
-        if any(all(_has(row, keys) for keys in form) for form in reader.first):
-            return load(reader.read)
+        for form in reader.first:
+            if all(any(_has_key(row, key) for key in keys.split("|")) for keys in form):
+                return load(reader.read)
     return None
-
-
-def _has(row: Mapping[Any, Any], keys: str) -> bool:
-    return any(_has_key(row, key) for key in keys.split("|"))
 
 
 def _has_key(row: Mapping[Any, Any], key: str) -> bool:

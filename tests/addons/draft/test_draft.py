@@ -21,8 +21,8 @@ from zlib import crc32
 import pytest
 
 from germane import read_samples
-from germane.addons.draft.checks import other_language, personal_data
 from germane.addons.draft.passages import BM25, MIX, cut, slots, terms
+from germane.addons.draft.questions import other_language, personal_data
 from tests.addons.draft.author import author, good, stating
 from tests.addons.draft.pythondocs import write_corpus
 from tests.command import Ran, invoke

@@ -159,7 +159,20 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     `strict=False`, such a string is one id.
     """
     if isinstance(value, str):
-        value = _ids_in_text(value.strip(), strict=strict)
+        text = value.strip()
+        if strict:
+            refuse_printed_array(text)
+        for read in (parse_strict_json, ast.literal_eval) if text else ():
+            try:
+                value = read(text)
+            except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):
+                continue
+            text = value if isinstance(value, str) else text
+            break
+        if not (value is None or isinstance(value, list | tuple | set | dict)):  # one id
+            if strict and looks_listed(text):
+                raise Invalid(f"is not a valid list of ids: {describe(text)}", _LIST)
+            value = [text] if text else []
     value = () if value is None else value
     if isinstance(value, dict) or not isinstance(value, Iterable):
         raise Invalid(f"is {describe(value)}, not a list", _LIST)
@@ -170,24 +183,6 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
         if strict and len(_URN.findall(str(id_))) > 1:
             raise Invalid(f"has several document ids in one string: {describe(id_)}", _LIST)
     return ids
-
-
-def _ids_in_text(text: str, *, strict: bool) -> object:
-    """Return the list of ids written in a string; if the string is one id, the list contains only this id."""
-    if strict:
-        refuse_printed_array(text)
-    for read in (parse_strict_json, ast.literal_eval) if text else ():
-        try:
-            result = read(text)
-        except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):
-            continue
-        if result is None or isinstance(result, list | tuple | set | dict):
-            return result
-        text = result if isinstance(result, str) else text
-        break
-    if strict and looks_listed(text):
-        raise Invalid(f"is not a valid list of ids: {describe(text)}", _LIST)
-    return [text] if text else []
 
 
 class _Listed(NamedTuple):
@@ -306,22 +301,16 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
     notes = [f"computed as by LiveRAG's script: {left}"]
     if not rows:
         return {}, rows, notes
-    return _aggregates([row for _, row in rows], _batch_ndcg(pairs), statistics.mean), rows, notes
-
-
-def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """Return LiveRAG's mean nDCG@10 over the questions with results; 0 if its TREC file is unreadable.
-
-    A pair is a result and its gold ids; several results of a question are merged by rank.
-    """
+    # several results of a question are merged by rank; the mean is 0 if the TREC file is unreadable
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:
         merged[str(entry.qid)] += enumerate(map(str, entry.ids))
-    gold = {str(entry.qid): relevant for entry, relevant in pairs}
+    own = {str(entry.qid): relevant for entry, relevant in pairs}
     lists = {qid: [chunk for _, chunk in sorted(placed)] for qid, placed in merged.items() if placed}
-    if not lists or any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
-        return 0.0
-    return statistics.fmean(_own_ideal_ndcg(list(lists.values()), [gold[qid] for qid in lists]))
+    mean = 0.0
+    if lists and not any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
+        mean = statistics.fmean(_own_ideal_ndcg(list(lists.values()), [own[qid] for qid in lists]))
+    return _aggregates([row for _, row in rows], mean, statistics.mean), rows, notes
 
 
 def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -39,56 +39,42 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
     path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = SourceLocation(shown_name(path))
-    if suffix not in _READERS:
-        raise InputError(
-            "unknown file format", fix=f"use a file that ends in {', '.join(_READERS)}", place=file
-        )
-    rows = [{**_checked(at, row, needed), "place": at} for at, row in _READERS[suffix](path)]
+    located: Iterable[tuple[SourceLocation, Json]]
+    if suffix == ".tsv":  # a table with a header, quoted as by pandas
+        located = named_rows((line for _, line in read_lines(path)), "\t", shown_name(path))
+    elif suffix in {".jsonl", ".ndjson"}:
+        located = read_json_lines(path)
+    elif suffix == ".json":  # a list of objects, or one object
+        text = read_text(path)
+        fix = "name a file .json if it is one JSON document, .jsonl if it has one object per line"
+        document = json_in(text, path, fix=fix) if text.strip() else []
+        several = isinstance(document, list)
+        located = [
+            (location_in(path, text, locate(text, (number,)) if several else None), row)
+            for number, row in enumerate(document if several else [document])
+        ]
+    else:
+        fix = "use a file that ends in .tsv, .jsonl, .ndjson, .json"
+        raise InputError("unknown file format", fix=fix, place=file)
+    rows: list[dict[str, Json]] = []
+    for at, row in located:
+        if not isinstance(row, dict):
+            fix = f'write {{"qid": "1", "{needed}": [...]}}'
+            raise InputError(f"this row is {describe(row)}, not an object", fix=fix, place=at)
+        if needed not in row:
+            problem = f"this row has no {needed}, only the fields {', '.join(row)[:200]}"
+            raise InputError(problem, fix=f"write qid and {needed}", place=at)
+        if needed == "doc_ids" and row[needed] in ("", None):
+            raise InputError("doc_ids has no value", fix="write [] if nothing was retrieved", place=at)
+        rows.append({**row, "place": at})
     if not rows:
         raise InputError("the file is empty", fix=f"write qid and {needed}", place=file)
-    named = [row for row in rows if row.get("qid")]
-    if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", row["qid"]) for row in named):
-        for row in named:
-            row["qid"] = int(row["qid"])
+    named = [entry for entry in rows if entry.get("qid")]
+    whole = (re.fullmatch(r"\s*[+-]?\d+\s*", entry["qid"]) for entry in named)
+    if parity and suffix == ".tsv" and all(whole):
+        for entry in named:
+            entry["qid"] = int(entry["qid"])
     return rows
-
-
-def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
-    if not isinstance(row, dict):
-        fix = f'write {{"qid": "1", "{needed}": [...]}}'
-        raise InputError(f"this row is {describe(row)}, not an object", fix=fix, place=location)
-    if needed not in row:
-        text = ", ".join(row)[:200]
-        raise InputError(
-            f"this row has no {needed}, only the fields {text}", fix=f"write qid and {needed}", place=location
-        )
-    if needed == "doc_ids" and row[needed] in ("", None):
-        raise InputError("doc_ids has no value", fix="write [] if nothing was retrieved", place=location)
-    return row
-
-
-def _tsv(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield (location, row) for each row of a tab-separated table with a header, quoted as by pandas."""
-    return named_rows((line for _, line in read_lines(path)), "\t", shown_name(path))
-
-
-def _json(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield (location, object) for each object of a JSON document: a list of objects, or one object."""
-    text = read_text(path)
-    fix = "name a file .json if it is one JSON document, .jsonl if it has one object per line"
-    document = json_in(text, path, fix=fix) if text.strip() else []
-    rows = document if isinstance(document, list) else [document]
-    for number, row in enumerate(rows):
-        at = locate(text, (number,)) if rows is document else None
-        yield location_in(path, text, at), row
-
-
-_READERS: dict[str, Callable[[Path], Iterator[tuple[SourceLocation, Json]]]] = {
-    ".tsv": _tsv,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".json": _json,
-}
 
 
 def write_files(

@@ -180,17 +180,15 @@ class ContextRelevanceScorer(_Scorer):
         reason = f"{relevant.reason}; {used.reason}"
         if relevant.score.value is None or used.score.status == "error":
             return Result(score=None, reason=reason)
-        levels = [_level(check) for check in relevant.explanation.relevance_checks]
+        levels: list[Level] = []
+        for check in relevant.explanation.relevance_checks:  # a yes from a binary judge is "high"
+            if check["relevant"]:
+                levels.append("medium" if check["grade"] == 2 else "high")
+            else:
+                levels.append("low" if check["grade"] == 1 else "none")
         distinct = [context.text for context in distinct_contexts(used.sample)]
         in_use = {distinct[position - 1] for positions in used.support for position in positions}
         pairs = zip(levels, (context.text for context in used.sample.contexts or ()), strict=False)
         unused = sum(level == "high" and text not in in_use for level, text in pairs)
         score = relevance(levels, unused=unused, missing=used.support.count(())) * self.scale
         return Result(score=rounded(score) if self.parity else score, reason=reason)
-
-
-def _level(check: Mapping[str, Json]) -> Level:
-    """Return the relevance level of one context; a yes from a binary judge is "high"."""
-    if check["relevant"]:
-        return "medium" if check["grade"] == 2 else "high"
-    return "low" if check["grade"] == 1 else "none"

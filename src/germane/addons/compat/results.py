@@ -74,7 +74,13 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
 
 def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[MeasuredRow]:
     """Yield the results of an Inspect log: one per sample, epoch, scorer, and named value of the scorer."""
-    tables = list(map(_values_of, samples))
+    tables = list[dict[tuple[str, str], Any]]()  # for each sample, its scores by (scorer, name of the value)
+    for sample in samples:
+        tables.append({})
+        for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
+            value = score.get("value") if isinstance(score, Mapping) else score
+            named = value if isinstance(value, Mapping) else {"": value}
+            tables[-1] |= {(scorer, name): value for name, value in named.items() if score is not None}
     own = {key: canonical_measure(key[1] or key[0]) for table in tables for key in table}
     times = Counter(own.values())
     system = str(evaluation.get("model") or "")
@@ -86,16 +92,6 @@ def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[Measured
             value = table.get(key)
             value = _GRADES.get(value, value) if isinstance(value, str) else value
             yield MeasuredRow(str(sample.get("id")), measure, *measured(value, fault), system, trial)
-
-
-def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
-    """Return the scores of an Inspect sample by (scorer, name of the value)."""
-    result: dict[tuple[str, str], Any] = {}
-    for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
-        value = score.get("value") if isinstance(score, Mapping) else score
-        named = value if isinstance(value, Mapping) else {"": value}
-        result |= {(scorer, name): value for name, value in named.items() if score is not None}
-    return result
 
 
 # promptfoo

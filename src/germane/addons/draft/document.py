@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from germane.addons.draft.checks import content_words, function_words
 from germane.addons.draft.drafting import Search, draft_question
 from germane.addons.draft.passages import Passage, Turn, terms
-from germane.addons.draft.questions import Standalone
+from germane.addons.draft.questions import Standalone, content_words, function_words
 from germane.clean import clean, counted
 from germane.cli.keyboard import keyboard
 from germane.cli.output import print_document, print_lines

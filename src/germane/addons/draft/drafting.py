@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from germane.addons.draft.checks import content_words, faults, find_quote, repeat_of, words_to_avoid
 from germane.addons.draft.passages import BM25, DraftCorpus, Turn, TurnOrder, terms
 from germane.addons.draft.questions import (
     Alone,
@@ -23,6 +22,11 @@ from germane.addons.draft.questions import (
     Draft,
     Standalone,
     SufficiencyReversed,
+    content_words,
+    faults,
+    find_quote,
+    repeat_of,
+    words_to_avoid,
 )
 from germane.cli.output import say
 from germane.errors import InputError, TargetError
