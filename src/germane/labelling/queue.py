@@ -20,6 +20,7 @@ from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
+from germane.places.places import Places
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import BLOCK, claim_verdicts, reads_verdicts
@@ -83,35 +84,39 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     for samples in batched(report.samples(), BLOCK):
         read = answers.places_reader(samples, settings)
         for number, sample in enumerate(samples):
-            for measure in measures if kind != "relevance" else ():
+            for measure in measures:
+                if kind == "relevance":
+                    _add_passages(tasks, sample, read(measure.choice, measure.depth), number)
+                    continue
                 for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
                     if question.kind == kind and (sample.id, item) not in tasks:
                         doubt = _doubt(verdict, binary=True)
                         task = _task(sample, item, question, claim, verdict=verdict, doubt=doubt)
                         tasks[sample.id, item] = task
-            for measure in measures if kind == "relevance" else ():
-                places = read(measure.choice, measure.depth)
-                questions = places.questions(number)
-                for call, span in enumerate(places.spans_of(number, None), 1):
-                    for rank, at in enumerate(span, 1):
-                        asked, grade = places.verdict[at], float(places.grades[at])
-                        if (sample.id, item := questions.items[asked]) not in tasks:
-                            doubt = _doubt(grade, binary=places.scale[at] == "binary")
-                            tasks[sample.id, item] = _task(
-                                sample,
-                                item,
-                                questions[asked],
-                                verdict=grade,
-                                doubt=doubt,
-                                call=call or None,
-                                rank=rank,
-                            )
     if not tasks and kind == "relevance":  # no judge was asked
         tasks = {(task.sample, task.item): task for task in _all_passages(report)}
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
     return list(tasks.values())
+
+
+def _add_passages(
+    tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
+) -> None:
+    """Add a task to `tasks` for each judged passage of the sample `number` of `places` that has none yet."""
+    questions = places.questions(number)
+    ranks = (
+        (call, *of) for call, span in enumerate(places.spans_of(number, None), 1) for of in enumerate(span, 1)
+    )
+    for call, rank, at in ranks:
+        asked = places.verdict[at]
+        item, grade = questions.items[asked], float(places.grades[at])
+        if (sample.id, item) not in tasks:
+            doubt = _doubt(grade, binary=places.scale[at] == "binary")
+            tasks[sample.id, item] = _task(
+                sample, item, questions[asked], verdict=grade, doubt=doubt, call=call or None, rank=rank
+            )
 
 
 def _all_passages(report: ReportData) -> Iterator[LabelTask]:

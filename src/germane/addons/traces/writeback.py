@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from germane import __version__
 from germane.encoding import digest
@@ -35,36 +36,36 @@ def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Sc
 
 def phoenix(report: ReportData) -> Iterator[str]:
     """Yield a line of JSON per trace: the labels of its documents by judge and people, for Phoenix."""
-    explainer, model = Explainer(report), any(models_in(report.judge.identity)) and not report.judge.stand_in
+    explainer, judge = Explainer(report), report.judge
+    model = any(models_in(judge.identity)) and not judge.stand_in
     for sample, spans, scores in _traces(report):
-        results = []
-        for span, call in zip(spans, explainer.facts(sample, scores).calls, strict=False):
-            for context in call.contexts:
-                for label in context.labels:
-                    if label.source == "gold" or label.grade is None:
-                        continue
-                    judge, kind = report.judge.source or "", "LLM" if model else "CODE"
-                    if label.source == "human":
-                        judge, kind = label.who or "people", "HUMAN"
-                    relevant = "relevant" if label.relevant else "not_relevant"
-                    why = {"explanation": label.reason} if label.reason else {}
-                    row = {
-                        "name": "relevance",
-                        "annotator_kind": kind,
-                        "span_id": span,
-                        "document_position": context.rank - 1,
-                        "result": {"label": relevant, "score": float(label.grade), **why},
-                        "metadata": {
-                            "judge": judge,
-                            "label_source": label.source,
-                            "item": context.item,
-                            "germane": __version__,
-                        },
-                        "identifier": f"germane {judge}",
-                    }
-                    results.append(row)
+        calls = explainer.facts(sample, scores).calls
+        results = [
+            _annotation(span, context, label, judge.source or "", "LLM" if model else "CODE")
+            for span, call in zip(spans, calls, strict=False)
+            for context in call.contexts
+            for label in context.labels
+            if label.source != "gold" and label.grade is not None
+        ]
         if results:
             yield _line({"data": results})
+
+
+def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
+    """Return a Phoenix annotation of the document `context` that the span (its id) retrieved."""
+    if label.source == "human":
+        judge, kind = label.who or "people", "HUMAN"
+    result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}
+    about = {"judge": judge, "label_source": label.source, "item": context.item, "germane": __version__}
+    return {
+        "name": "relevance",
+        "annotator_kind": kind,
+        "span_id": span,
+        "document_position": context.rank - 1,
+        "result": result | ({"explanation": label.reason} if label.reason else {}),
+        "metadata": about,
+        "identifier": f"germane {judge}",
+    }
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
