@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 
 from germane.clean import counted
-from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
 from germane.comparison.formats import Comparison, MovedLine
-from germane.comparison.mixed import parts_of
+from germane.comparison.pairs import DecidedPair, how_judged, parts_of, verdicts_of
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -39,7 +38,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
-from germane.statistics.comparison import BestSystem, best_system
+from germane.statistics.comparison import BestSystem, best_system, decide_change
 from germane.tables.cases import texts_of
 from germane.types import Json
 
@@ -291,7 +290,16 @@ def _rows(
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
-        decided = row if margin is None else row.with_margin(margin, allow_stand_in=allow_stand_in)
+        if margin is not None and not margin >= 0:
+            problem = f"the margin {margin} is not a number from 0 on"
+            raise InputError(problem, fix="give the loss that is acceptable, e.g. 0.02")
+        if margin is None:
+            decided = row
+        elif row.undecided_why or (row.stand_in and not allow_stand_in):
+            decided = row.replace(margin=margin, decision="undecided")
+        else:  # whether B is worse than A by the margin or more
+            decision = decide_change(row.gain, margin)
+            decided = row.replace(margin=margin, decision=decision.verdict, needed_to_decide=decision.needed)
         yield decided.replace(parts=parts, parts_why=why)
 
 

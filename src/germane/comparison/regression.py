@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from germane.clean import counted
-from germane.comparison.corrected import DecidedPair
+from germane.comparison.pairs import DecidedPair
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, Side, adjusted, measures_in_common

@@ -134,19 +134,6 @@ def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
     )
 
 
-def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
-    """Return why a sample has no relevant document to follow through its stages; "" if it has one."""
-    if sample.error is not None:
-        return f"the system failed: {sample.error}"
-    reasons = {
-        "the sample has no qrels": not sample.qrels,
-        "the question is unanswerable": sample.answerable is False,
-        f"no document in qrels has grade {rel} or more": max((sample.qrels or {}).values(), default=0) < rel,
-        NO_IDS if sample.contexts else "the sample has no contexts": not lists,
-    }
-    return next((why for why, holds in reasons.items() if holds), "")
-
-
 def _document_ranks(
     samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None
 ) -> DocumentRanks:
@@ -370,7 +357,15 @@ def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) 
     left: dict[str, Counter[str]] = {}
     for sample in samples:
         lists = _lists_of(sample)
-        if why := _unfollowed(sample, lists, rel):
+        reasons = {
+            f"the system failed: {sample.error}": sample.error is not None,
+            "the sample has no qrels": not sample.qrels,
+            "the question is unanswerable": sample.answerable is False,
+            f"no document in qrels has grade {rel} or more": max((sample.qrels or {}).values(), default=0)
+            < rel,
+            NO_IDS if sample.contexts else "the sample has no contexts": not lists,
+        }
+        if why := next((why for why, holds in reasons.items() if holds), ""):
             left.setdefault(sample.system, Counter())[why] += 1
         else:
             systems.setdefault(sample.system, []).append((sample, lists))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from germane.clean import counted
 from germane.encoding import Line, internal
-from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import DecidedBy
 from germane.reports.summary import (
@@ -27,7 +26,6 @@ from germane.reports.summary import (
 from germane.statistics.comparison import (
     DifferenceParts,
     PairedDifference,
-    decide_change,
     holm,
     paired_difference,
 )
@@ -187,20 +185,6 @@ class MeasureComparison(
             case outcome:
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
-    def with_margin(self, margin: float, *, allow_stand_in: bool) -> MeasureComparison:
-        """Return the comparison with the decision whether B is worse than A by `margin` or more.
-
-        The decision is "undecided" if a stand-in for a model judged, unless `allow_stand_in` is True. Raises
-        InputError if the margin is negative.
-        """
-        if not margin >= 0:
-            problem = f"the margin {margin} is not a number from 0 on"
-            raise InputError(problem, fix="give the loss that is acceptable, e.g. 0.02")
-        if self.undecided_why or (self.stand_in and not allow_stand_in):
-            return self.replace(margin=margin, decision="undecided")
-        decision = decide_change(self.gain, margin)
-        return self.replace(margin=margin, decision=decision.verdict, needed_to_decide=decision.needed)
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.replace(several=True).sentence()}>"
 
@@ -213,18 +197,16 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
-    ps = [(row, p) for row in tested if (p := _p(row)) is not None]
+    ps: list[tuple[MeasureComparison, float]] = []
+    for row in tested:
+        _, interval, p = row.deciding
+        if p is None and interval.ends is not None:
+            p = 1.0 if interval.ends[0] <= 0 <= interval.ends[1] else ALPHA
+        if p is not None:
+            ps.append((row, p))
     of = {id(row): p for (row, _), p in zip(ps, holm([p for _, p in ps]), strict=True)}
     tests = {id(row): max(len(ps), 1) for row in tested}
     return [row.replace(p_holm=of.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
-
-
-def _p(row: MeasureComparison) -> float | None:
-    """Return the p-value of a comparison that `adjusted` uses; None if it has no p-value and no interval."""
-    _, interval, p = row.deciding
-    if p is not None or interval.ends is None:
-        return p
-    return 1.0 if interval.ends[0] <= 0 <= interval.ends[1] else ALPHA
 
 
 class Side:
@@ -301,33 +283,20 @@ class PairedSystems:
         only_a, only_b = a[~np.isin(a, in_a)].tolist(), b[~np.isin(in_a, a)].tolist()
         return [self.a.scores.cases[at] for at in only_a], [self.b.scores.cases[at] for at in only_b]
 
-    def _due(self, measure: str) -> list[CaseValues]:
+    def due(self, measure: str) -> list[CaseValues]:
+        """Return A's and B's values of a measure for all cases that should have a score."""
         of = measure, self.a.types[measure]
         return [side.scores.case_values(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """Return A's and B's values of a measure for the cases in both, in A's order and with A's indices."""
-        ours, theirs = self._due(measure)
+        ours, theirs = self.due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
         positions = np.full(len(self.a.scores.cases), -1)
         positions[at[rows]] = rows
         ours = ours.taken(np.flatnonzero(positions[ours.case] >= 0))
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
-
-    def too_few(self, comparison: MeasureComparison) -> str:
-        """Return why too few queries are scored in both systems for a decision; "" if there are enough.
-
-        At least half of each system's queries are needed, unless only a random sample of them was evaluated.
-        """
-        n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
-        sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
-        whole = [count for count, other in zip(due, sampled, strict=True) if not other]
-        if n and 2 * n >= max(whole, default=0):
-            return ""
-        both = f"the {counted(due[0], 'query')} of {comparison.a} and the {due[1]} of {comparison.b}"
-        have = "query has" if n == 1 else "queries have"
-        return f"only {n} {have} {comparison.measure} in both reports, of {both}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""

@@ -1,29 +1,50 @@
-"""Compare two systems: whether their judges allow it, and the difference corrected with people's labels."""
+"""Compare two systems: whether their judges allow it, the corrected difference, and what it is due to.
+
+A difference is split by scoring B's lists with A's verdicts and gold. If M is that score, M - A is due to
+retrieval and B - M is due to the labels.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Literal, TypeAlias
+from math import fsum
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from germane.clean import counted, shorten
-from germane.places.lists import distinct_contexts
+from germane.encoding import batched
+from germane.judging.recorded import StoredAnswers
+from germane.measures.declaration import graders_of
+from germane.measures.measure import Measure
+from germane.measures.scoring import Block, Job
+from germane.places.lists import Settings, distinct_contexts, field_text, rankings
 from germane.places.table import Floats
+from germane.questions.asking import FindValues, Unanswered, results_of
+from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections, ScoreTerms, corrections_of
-from germane.reports.data import models_in
+from germane.reports.data import ReportData, models_in
 from germane.reports.drawing import Draw, chance_of, draws_of
+from germane.reports.explain import settings_of
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
-from germane.statistics.comparison import Overlap, mean_overlap, rank_biased_overlap
+from germane.reports.summary import known_measure
+from germane.statistics.comparison import DifferenceParts, Overlap, mean_overlap, rank_biased_overlap
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook
-from germane.types import Sample
+from germane.types import Context, Sample
 
 _TOLERANCE = 1e-9  # the largest rounding error: weights and differences closer than this are equal
+MOST_SPLIT = 20_000
+"""The most cases for which a difference is split, as each list must be scored once more."""
+_BLOCK = 500
+_TEXTS = ("reference", "criterion")
+"""Fields, besides query and contexts, whose text may be part of a measure's questions."""
+_GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
 
 
 _Clusters: TypeAlias = NDArray[np.generic] | None
@@ -124,7 +145,15 @@ class DecidedPair(PairedSystems):
         comparison = self.compare(measure)
         judged = verdicts_of((self.a, self.b), measure) != "labels"
         differ = how_judged(self.a, self.b, [measure]) if judged else ""
-        return comparison.replace(undecided_why=differ or self.too_few(comparison))
+        # at least half of each system's queries are needed, unless only a random sample of them was evaluated
+        n, due = comparison.n, [len(side.case) for side in self.due(measure)]
+        sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
+        whole = [count for count, other in zip(due, sampled, strict=True) if not other]
+        if not differ and not (n and 2 * n >= max(whole, default=0)):
+            both = f"the {counted(due[0], 'query')} of {comparison.a} and the {due[1]} of {comparison.b}"
+            have = "query has" if n == 1 else "queries have"
+            differ = f"only {n} {have} {measure} in both reports, of {both}"
+        return comparison.replace(undecided_why=differ)
 
     def _difference_by_people(
         self, measure: str, keep: NDArray[np.bool_] | None, judged: float
@@ -281,3 +310,146 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
     """Return the keys that only one of two mappings contains, or whose values differ, sorted."""
     return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))
+
+
+def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:
+    """Return, by measure, (parts, ""), or (None, the reason why the difference cannot be split).
+
+    The two parts of the difference are due to retrieval and to labels. If A has no verdict on a passage of
+    B's lists, B's own verdict is used.
+    """
+    a, b = pair.a, pair.b
+    if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
+        unchanged = np.full(len(a.scores.cases), np.nan)
+        return {name: _split(pair, name, unchanged) for name in measures}
+    settings = settings_of(a.report), settings_of(b.report)
+    result: dict[str, tuple[DifferenceParts | None, str]] = {
+        name: (None, why) for name in measures if (why := _refusal(pair, name, settings))
+    }
+    scorable = {name: Measure.parse(a.types[name]) for name in measures if name not in result}
+    if not scorable:
+        return result
+    mixed, texts_differ = _scored_again(pair, scorable, settings)
+    for name, sums in mixed.items():
+        if texts_differ and verdicts_of((a, b), name) == "judge":
+            result[name] = None, "the judges were shown different references or criteria"
+        else:
+            result[name] = _split(pair, name, sums)
+    return result
+
+
+def _scored_again(
+    pair: DecidedPair, measures: dict[str, Measure], both: tuple[Settings, Settings]
+) -> tuple[dict[str, Floats], bool]:
+    """Return the scores of B's lists with A's labels, by measure and case; True if judges saw other texts.
+
+    A score is nan if A's and B's labels are the same, because it then equals B's stored score.
+    """
+    a, b, (ours, theirs) = pair.a, pair.b, both
+    changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
+    settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
+    graders, find = graders_of(tuple(measures.values())), None
+    sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
+    trials, texts_differ = np.zeros(len(a.scores.cases)), False
+    for some in batched(pair.samples_in_both(), _BLOCK):
+        jobs, case_of = list[Job](), list[int]()
+        for case, before, after in some:
+            first, other = before[0], after[0]
+            texts_differ |= ours.shown_with(first) != theirs.shown_with(other)
+            texts_differ |= any(field_text(first, name) != field_text(other, name) for name in _TEXTS)
+            samples = [_with_labels(sample, first) for sample in after]
+            if case in changed or samples != after:
+                jobs += [Job(sample=sample, graders=graders) for sample in samples]
+                case_of += [a.scores.numbers[case]] * len(samples)
+        if not jobs:
+            continue
+        find = find or _shared_verdicts(a.report, b.report)
+        block = Block(jobs=jobs, settings=settings)
+        for number, outcome in zip(case_of, block.outcomes(results_of(block.programs, find)), strict=True):
+            trials[number] += 1
+            for name, measure in measures.items():
+                value = outcome[str(measure)].value
+                sums[name][number] += np.nan if value is None else value
+    scored = np.where(trials > 0, trials, np.nan)
+    return {name: total / scored for name, total in sums.items()}, texts_differ
+
+
+def _judged_otherwise(a: Side, b: Side) -> Container[str]:
+    """Return the ids of B's cases with an item (e.g. a passage) to which A and B store different answers."""
+    ours: dict[str, bytes] = {}
+    for item, answer in a.report.tables.answers():
+        if answer is not None:
+            ours.setdefault(item, answer)
+    alike: dict[str, bool] = {}
+    for item, answer in b.report.tables.answers():
+        alike[item] = alike.get(item, True) and answer == ours.get(item)
+    rows = (row for row in b.report.places() if row.of is None and row.system == b.system)
+    return {row.sample for row in rows if row.item in ours and not alike.get(row.item)}
+
+
+def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
+    """Return a function that looks up the stored answer to each question: A's, or B's if A has no answer."""
+    ours, theirs = StoredAnswers(a.tables.judgements, however=True), StoredAnswers(b.tables.judgements)
+
+    def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
+        result = [list(values) for values in ours.values(asked)]
+        lacking = [n for n, values in enumerate(result) if any(isinstance(v, Unanswered) for v in values)]
+        for n, own in zip(lacking, theirs.values([asked[n] for n in lacking]), strict=True):
+            both = zip(result[n], own, strict=True)
+            result[n] = [other if isinstance(value, Unanswered) else value for value, other in both]
+        return result
+
+    return find
+
+
+def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
+    """Return the reason why a measure's difference cannot be split; "" if it can."""
+    a, b, measure = pair.a, pair.b, known_measure(pair.a.types[name])
+    sources = {a.source(name), b.source(name)}
+    reasons = {
+        "this version of germane does not know the measure, so it cannot be computed again": measure is None,
+        "the measure mixes people's labels with a judge's": "best" in sources,
+        "one system's verdicts are people's labels, the other's are gold": sources == {"human", "gold"},
+        "the score is a script's, which cannot be computed again": (
+            measure is not None and measure.definition.family == "graded"
+        ),
+        "the samples of both systems are needed; only report folders of germane run have them": not (
+            a.has_samples and b.has_samples
+        ),
+        f"system B has more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
+        "the two judges answered on different scales": settings[0].scale != settings[1].scale,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
+
+
+def _with_labels(sample: Sample, other: Sample) -> Sample:
+    """Return `sample` with the gold and people's labels of `other`, the other system's sample of the case."""
+    labels: dict[str | None, tuple[int | None, bool | None]] = {}
+    for _, contexts in rankings(other):
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                labels.setdefault(context.text or context.id, (context.grade, context.relevant))
+    gold = {name: of for name in _GOLD if (of := getattr(other, name)) != getattr(sample, name)}
+    if not labels and not gold:
+        return sample
+
+    def labelled(context: Context) -> Context:
+        own = context.grade, context.relevant
+        grade, relevant = labels.get(context.text or context.id, own)
+        return context if (grade, relevant) == own else replace(context, grade=grade, relevant=relevant)
+
+    return sample.with_contexts(labelled, **gold) if labels else replace(sample, **gold)
+
+
+def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[DifferenceParts | None, str]:
+    """Return (parts of the difference, "") or (None, why not); `mixed` is nan where it equals B's score."""
+    if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
+        return None, why
+    ours, theirs = pair.values(measure)
+    common = np.flatnonzero(ours.complete & theirs.complete)
+    if not len(common):
+        return None, "no query has a score in both systems"
+    a, b, middle = ours.low[common], theirs.low[common], mixed[ours.case[common]]
+    middle = np.where(np.isnan(middle), b, middle)
+    retrieval, labels = (fsum(part.tolist()) / len(common) for part in (middle - a, b - middle))
+    return DifferenceParts(retrieval, labels), ""
