@@ -26,7 +26,7 @@ from germane.reports.pairing import (
     adjusted,
     measures_in_common,
 )
-from germane.reports.report import find_report, is_of_results, open_together
+from germane.reports.report import find_report, open_together
 from germane.reports.summary import (
     canonical_name,
     check_change,
@@ -107,7 +107,7 @@ def compare(
         only_a, only_in[pair.b.name] = pair.only_in()
         unpaired.append(len(only_a) + len(only_in[pair.b.name]))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
-    judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
+    judged_rows = [] if any("results" in report.manifest for report in reports) else [*rows, *slices]
     notes = [*guesses, *judging, *_notes(pairs, unpaired, judged_rows, rows), *_remarks(sides, chosen)]
     others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
     if measures is None and others:

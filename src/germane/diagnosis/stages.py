@@ -191,20 +191,20 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
     """Return the name and the ranks of each stage of a sample; [] if no stage lists document ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
-        searches = [_ids(contexts) for _, contexts in rankings(sample) if _has_ids(contexts)]
+        lists = (_ids(contexts) for _, contexts in rankings(sample))
+        searches = [ranks for ranks in lists if ranks is not None]
         ordered = sorted(chain.from_iterable(ranks.items() for ranks in searches), key=itemgetter(1))
         result = [(_CALLS, dict(reversed(ordered)))] if searches else []
-    if sample.contexts is not None and _CONTEXTS not in dict(result) and _has_ids(sample.contexts):
-        result.append((_CONTEXTS, _ids(sample.contexts)))
+    returned = None if sample.contexts is None or _CONTEXTS in dict(result) else _ids(sample.contexts)
+    if returned is not None:
+        result.append((_CONTEXTS, returned))
     return result
 
 
-def _has_ids(contexts: Sequence[Context]) -> bool:
-    return not contexts or any(context.id for context in contexts)
-
-
-def _ids(contexts: Sequence[Context]) -> Ranks:
-    """Return the ranks of the documents in a list of contexts; a context without an id takes up a rank."""
+def _ids(contexts: Sequence[Context]) -> Ranks | None:
+    """Return the documents' ranks in a list of contexts, in which all have a place; None if none has an id."""
+    if contexts and not any(context.id for context in contexts):
+        return None
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 

@@ -361,11 +361,6 @@ def read_document(path: Path) -> ReportData:
 _SLACK = 1e-9  # how far a value may be outside its measure's range
 
 
-def is_of_results(report: ReportData) -> bool:
-    """Return True if a report's scores were read from another program's result file."""
-    return "results" in report.manifest
-
-
 def open_together(
     values: Iterable[ReportData | str | Path],
     ranges: Mapping[str, tuple[float, float]],

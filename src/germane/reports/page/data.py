@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any, TypeAlias
@@ -232,9 +232,16 @@ def _queries(
                 context["text"] = passages.setdefault(context["text"], len(passages))
         details.append({name: value for name, value in facts.items() if value not in (None, [], "")})
     by_measure = [[of.get(name) for of in measured] for name in report.measures]
-    columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
+    # rounded, so that equal scores of a report and its baseline stay equal
+    exact = [[line.value if line else None for line in of] for of in by_measure]
+    columns["values"] = [[of if of is None else round(of, 6) for of in row] for row in exact]
     columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
-    columns["strips"] = {source: strips[source] for source in _sources(report, strips)}
+    # the sources of labels in the strips, those that measures use first; the judge's without labels
+    read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
+    shown = [name for name, of in strips.items() if any(set(strip) - {".", "|"} for strip in of)]
+    shown = [name for name in shown if name != "best" or name in read]
+    ordered = sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
+    columns["strips"] = {source: strips[source] for source in ordered}
     return details, columns, list(slots.values()), lists
 
 
@@ -249,14 +256,6 @@ def _signs(labels: Sequence[LabelLine]) -> str:
         of[label.source] = sign
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
-
-
-def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the sources of labels in the strips, those that measures use first; ["judge"] without labels."""
-    read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
-    label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
-    shown = [source for source in label if source != "best" or source in read]
-    return sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
@@ -311,11 +310,6 @@ def _last_list(document: ExplainDocument) -> list[Json]:
     return [[place.id or place.item[:8], _signs(place.labels)] for place in places]
 
 
-def _rounded(value: float | None) -> float | None:
-    """Return a score rounded to six digits, so that equal scores of a report and its baseline stay equal."""
-    return None if value is None else round(value, 6)
-
-
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
     report, ids = excerpt.report, excerpt.report.case_scores.numbers
@@ -324,7 +318,8 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
-        values = {line.measure: _rounded(line.value) for line in document.measures}
+        exact = {line.measure: line.value for line in document.measures}
+        values = {name: of if of is None else round(of, 6) for name, of in exact.items()}
         rows[sample.key] = {"places": _last_list(document), "values": [values.get(name) for name in measures]}
     # if the baseline has one system, each system is compared with it, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
@@ -345,10 +340,9 @@ _STEPS = 3  # the largest number of suggested steps
 
 def answer(report: ReportData) -> Json:
     """Return the best system's name, mean, meaning and interval in the first measure; None without a mean."""
-    lines = _first(report)
-    if not lines:
+    lines, best = _first(report)
+    if best is None:
         return None
-    best = _best(lines)
     ends, mean = best.interval, best.in_words()
     if best.corrected is not None:
         ends, mean = best.corrected.ends, f"{in_digits(best.corrected.mean)} corrected"
@@ -370,10 +364,9 @@ def in_a_sentence(doc: str) -> str:
 
 def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
     """Return the slice with the worst mean of the first measure, or None if too few are large enough."""
-    lines = _first(report)
-    if not lines:
+    _, overall = _first(report)
+    if overall is None:
         return None
-    overall = _best(lines)
     name = overall.measure, overall.system
     results = [line for line in slices if (line.measure, line.system) == name and line.n >= _LEAST]
     if len(results) < 2:
@@ -418,14 +411,14 @@ def next_steps(report: ReportData) -> list[Json]:
     return [{"text": text, "command": command, "link": link} for text, command, link in steps[:_STEPS]]
 
 
-def _first(report: ReportData) -> list[MeasureSummary]:
-    """Return each system's summary of the first measure with a mean, of quality if there is one."""
+def _first(report: ReportData) -> tuple[list[MeasureSummary], MeasureSummary | None]:
+    """Return each system's summary of the first measure with a mean, of quality if any, and the best one."""
     summaries = [summary for summary in report.summaries if summary.mean is not None]
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
-    return [summary for summary in summaries if first is not None and summary.measure == first.measure]
-
-
-def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
-    """Return the summary with the best mean; all summaries must be of one measure."""
-    good = Measure.remembered(lines[0].type).definition.good
-    return max(lines, key=lambda summary: good(summary.mean or 0.0))
+    if first is None:
+        return [], None
+    lines, good = (
+        [line for line in summaries if line.measure == first.measure],
+        Measure.remembered(first.type).definition.good,
+    )
+    return lines, max(lines, key=lambda summary: good(summary.mean or 0.0))
