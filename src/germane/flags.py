@@ -314,6 +314,7 @@ FLAGS = (
     Flag("--max-calls", "run", MONEY, "Stop after N judge calls in this session; --resume continues. One call is one question; a request may contain several.", int, value="N", least=0, holds="part"),
     Flag("--price", "run", MONEY, "Set the judge's price in US dollars per million input/output tokens, e.g. 0.15/0.60.", value="IN/OUT", read=prices, holds="part"),
     Flag("--resume", "run", MONEY, "Continue the evaluation in this report folder.", Path, value="REPORT", at_url="refused", holds="command"),
+    Flag("--reask", "run", MONEY, "With --resume: continue with another judge, and ask it every question again.", bool, holds="command"),
     Flag("--ledger", "run,ledger stats,ledger export,ledger import", MONEY,
          "Use this ledger, a file or database of judges' answers. Default: .germane/ledger.sqlite in the project folder.", value="PLACE", setting=(str,), holds="part"),
     Flag("--replay", "run", MONEY, "Make no judge calls: read all answers from this ledger or exported file; exit 3 if an answer is missing.", value="LEDGER"),

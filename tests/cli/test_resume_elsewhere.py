@@ -34,8 +34,8 @@ def words(data: Path, server: ModelServer, *more: str) -> list[str]:
     return ["run", str(data), *asked, "-o", "r", "-j", "2", "-q", *more]
 
 
-def test_a_report_is_continued_with_its_own_judge(inside: Cli, data: Path, tmp_path: Path) -> None:
-    """At another URL every verdict would be asked again: nothing is asked, and a dry run says it too."""
+def test_another_judge_is_taken_only_when_it_is_said(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """At another URL every verdict would be asked again: nothing is asked without --reask, and a dry run says it too."""
     with ModelServer() as first, ModelServer() as second:
         assert inside(*words(data, first), env=KEY).code == 0
         asked = first.count
@@ -44,12 +44,23 @@ def test_a_report_is_continued_with_its_own_judge(inside: Cli, data: Path, tmp_p
             ran = inside(*other, *flags, env=KEY)
             assert ran.code == 2
             assert f"url was {first.url} and is now {second.url}" in ran.err
-            assert "; give the same judge as before, or begin a new run" in ran.err
+            assert "; give the same judge as before, or --reask" in ran.err
         model = inside("run", "--resume", "r", "--judge", "openai:other", "--base-url", first.url, env=KEY)
         assert (model.code, second.count) == (2, 0)
         assert "model was test and is now other" in model.err
-        again = inside(*words(data, second, "--force"), env=KEY)
-        assert (again.code, first.count, second.count) == (0, asked, asked), again.err
+        again = inside(*other, "--reask", env=KEY)
+        assert (again.code, second.count) == (0, asked), again.err
+        assert inside("run", "--resume", "r", "--base-url", second.url, "-q", env=KEY).code == 0
+        assert (first.count, second.count) == (asked, asked)
+
+
+def test_reask_is_for_a_report_that_is_continued(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """Without --resume there is no other judge that it could be about: nothing is asked or written."""
+    with ModelServer() as server:
+        for more in ((), ("--dry-run",)):
+            ran = inside(*words(data, server, "--reask", *more), env=KEY)
+            assert (ran.code, "--resume REPORT" in ran.err, (tmp_path / "r").exists()) == (2, True, False)
+    assert server.count == 0
 
 
 def test_a_run_is_continued_from_another_folder_with_its_own_ledger(

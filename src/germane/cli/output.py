@@ -84,6 +84,9 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
     for name in ("part", "engine"):
         if flags.get(name) == "":  # a variable was not set: each job would run the whole evaluation
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
+    if flags.get("reask") and not flags.get("resume"):
+        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
+        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
     values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
     for name in ("ledger", "replay"):
         values[name] = address = values.get(name) or None

@@ -93,9 +93,9 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
     """Answer, judge and score all cases at the paths of `spec`, and return the report in its folder.
 
     With `resume`, the run in that folder is continued. Its options apply unless `spec` sets them, its answers
-    and judgements are used, and only missing or failed questions are asked. With an `engine`, the evaluation
-    is run in parts. If this run is a part, `whole` is the folder of the whole evaluation, which errors name
-    in the command that continues it.
+    and judgements are used, and only missing or failed questions are asked. `reask` allows another judge,
+    which is asked every question again. With an `engine`, the evaluation is run in parts. If this run is a
+    part, `whole` is the folder of the whole evaluation, which errors name in the command that continues it.
 
     Raises:
         InputError: Something in the input is wrong; nothing was paid for.
@@ -134,7 +134,7 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         spec = plan.spec
         if plan.defaults:
             callbacks.note(plan.defaults)
-        if not spec.replay:
+        if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
         place = ledger_of(spec, folder)
         if place is not None and not is_there(place):
@@ -191,7 +191,7 @@ class _Run:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
         self.judge, self.share, self.stored = plan.judge, plan.share, stored
         self.created: str = self.stored.get("created") or now()
-        if stored and not self.spec.replay:
+        if stored and not (self.spec.reask or self.spec.replay):
             check_same_judge(stored, self.judge)
         self.sources = plan.sources if self.judge is not None else ()
         for source in self.sources:

@@ -332,7 +332,7 @@ def check_same_judge(
     stored: Mapping[str, Json],
     judge: Judge | None,
     *,
-    fix: str = "give the same judge as before, or begin a new run: leave out --resume",
+    fix: str = "give the same judge as before, or --reask to ask it every question again",
     anywhere: bool = False,
 ) -> None:
     """Raise InputError if the resumed evaluation had another judge than `judge`.
