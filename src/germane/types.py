@@ -107,21 +107,14 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     return value if kind is float or isinstance(value, Hashable) else str(value)
 
 
-def _check_finite(name: str, value: float | None) -> None:
-    """Raise Invalid, with the name of the field, if a number is NaN or infinite."""
+def _check_finite(name: str, value: float | None, *, duration: bool = False) -> None:
+    """Raise Invalid, with the name of the field, if a number is NaN or infinite, or a duration negative."""
     if value is not None and not isfinite(value):
-        raise Invalid(
-            f"is {value}, not a finite number", "write a finite number or leave the field out", name
-        )
-
-
-def _check_duration(ms: float | None) -> None:
-    """Raise Invalid if a duration is negative, NaN or infinite."""
-    _check_finite("ms", ms)
-    if ms is not None and ms < 0:
-        raise Invalid(
-            f"is {ms}, a negative duration", "write milliseconds >= 0, or leave the field out", "ms"
-        )
+        fix = "write a finite number or leave the field out"
+        raise Invalid(f"is {value}, not a finite number", fix, name)
+    if duration and value is not None and value < 0:
+        fix = "write milliseconds >= 0, or leave the field out"
+        raise Invalid(f"is {value}, a negative duration", fix, name)
 
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -131,11 +124,7 @@ Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
 Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
-"""A FrozenDict.
-
-It is declared as Any, because each record freezes its metadata itself, and msgspec would otherwise copy it
-first.
-"""
+"""A FrozenDict; declared as Any, because msgspec would copy it before the record freezes it."""
 
 
 def _frozen_object(value: Json) -> FrozenDict:
@@ -172,14 +161,13 @@ class Context(Record, frozen=True, kw_only=True):
     metadata: Metadata = NOTHING
 
     def __post_init__(self) -> None:
-        if self.score is not None and not isfinite(self.score):
+        if self.score is not None:
             _check_finite("score", self.score)
         if not self.text and self.id is None:
             force_setattr(self, "text", " ")
         if self.grade is not None and self.relevant is not None:
-            raise Invalid(
-                "has both grade and relevant, which are two scales", "keep either grade or relevant"
-            )
+            problem = "has both grade and relevant, which are two scales"
+            raise Invalid(problem, "keep either grade or relevant")
         if self.metadata is not NOTHING and (type(self.metadata) is not FrozenDict or not self.metadata):
             force_setattr(self, "metadata", _frozen_object(self.metadata))
 
@@ -198,7 +186,7 @@ class Call(Record, frozen=True, kw_only=True):
     source: str | None = None
 
     def __post_init__(self) -> None:
-        _check_duration(self.ms)
+        _check_finite("ms", self.ms, duration=True)
         if type(self.contexts) is not tuple:
             force_setattr(self, "contexts", tuple(self.contexts))
 
@@ -213,7 +201,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
     ms: float | None = None
 
     def __post_init__(self) -> None:
-        _check_duration(self.ms)
+        _check_finite("ms", self.ms, duration=True)
         force_setattr(self, "input", freeze(self.input))
         force_setattr(self, "output", freeze(self.output))
 
@@ -326,28 +314,24 @@ class Sample(Record, frozen=True, kw_only=True):
             force_setattr(self, "metadata", _frozen_object(self.metadata))
         if self.stages and len({stage.name for stage in self.stages}) < len(self.stages):
             raise Invalid("has two stages with the same name", "give each stage its own name", "stages")
-        try:
-            self._check_grades()
-        except AttributeError:
-            problem = "contains an entry that is not a Context"
-            raise Invalid(problem, 'write Context(text="...")', "contexts") from None
-
-    def _check_grades(self) -> None:
-        """Raise Invalid, with the path to the grade, if a context's grade is outside the scale."""
         low, high = self.grade_scale or (0, 3)
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"
             raise Invalid(problem, "write [lowest, highest], as in [0, 4]", "grade_scale")
-        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
-        lists += [
-            (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls or ())
-        ]
-        for path, contexts in lists:
-            for rank, context in enumerate(contexts):
-                if context.grade is not None and not low <= context.grade <= high:
-                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                    problem = f"is the number {context.grade}, outside the scale {low} to {high}"
-                    raise Invalid(problem, fix, *path, rank, "grade")
+        try:
+            lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
+            lists += [(("calls", at, "contexts"), call.contexts) for at, call in enumerate(self.calls or ())]
+            graded = ((path, rank, c.grade) for path, some in lists for rank, c in enumerate(some))
+            outside = next((at for at in graded if at[2] is not None and not low <= at[2] <= high), None)
+        except AttributeError:
+            problem = "contains an entry that is not a Context"
+            raise Invalid(problem, 'write Context(text="...")', "contexts") from None
+        if outside is not None:
+            path, rank, grade = outside
+            fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+            raise Invalid(
+                f"is the number {grade}, outside the scale {low} to {high}", fix, *path, rank, "grade"
+            )
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy with `changed` applied to each context, also in calls, and the fields `more` set."""
@@ -431,33 +415,6 @@ class Judgement(Record, frozen=True, kw_only=True):
             force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             force_setattr(self, "provenance", freeze(self.provenance))
-
-
-class PlaceRow(msgspec.Struct, frozen=True, gc=False):
-    """One item that was judged by a judge or a person: a ranked passage, a text or a claim.
-
-    `item` is the digest of the judged texts. For a passage, `call` is the number of its search and `rank` its
-    rank (both from 1), `document` is its document id, and `gold` is the grade of that document. Each of them
-    is None if it is unknown, or if the item is not a passage. For one of several claims, `of` is the item
-    that contains all claims, and `part` is the claim's number, from 1.
-    """
-
-    item: str
-    kind: str
-    sample: str
-    system: str = ""
-    trial: int = 0
-    call: Annotated[int, Meta(ge=1)] | None = None
-    rank: Annotated[int, Meta(ge=1)] | None = None
-    document: str | None = None
-    gold: int | None = None
-    of: str | None = None
-    part: Annotated[int, Meta(ge=1)] | None = None
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """The key of the sample that the item belongs to: id, system and trial."""
-        return self.sample, self.system, self.trial
 
 
 class Score(Record, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.folder.tables import BlockRows, merge
+from germane.places.lists import PlaceRow
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
-from germane.types import Judgement, PlaceRow, Sample, Score
+from germane.types import Judgement, Sample, Score
 
 GRADERS = [[{"name": "RR", "weight": 1.0}], [{"name": "AP", "weight": 2.0}], [{"name": "RR", "weight": 1}]]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.places.lists import AskedItem, places_asked
-from germane.types import Call, Context, FrozenDict, PlaceRow, Sample
+from germane.places.lists import AskedItem, PlaceRow, places_asked
+from germane.types import Call, Context, FrozenDict, Sample
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from germane.errors import InputError, MissingPart
 from germane.evaluation.rescore import rescore
 from germane.folder.tables import BlockRows, StoredTables
 from germane.measures import Measure
+from germane.places.lists import PlaceRow
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
@@ -23,7 +24,7 @@ from germane.reports.summary import interval_in_words
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label, add_labels
 from germane.tables.scores import ScoreTable
-from germane.types import Context, FrozenDict, Judgement, PlaceRow, Sample, Score
+from germane.types import Context, FrozenDict, Judgement, Sample, Score
 
 CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
 SAMPLES = [Sample(id=f"q{n}", query=f"q {n}", contexts=CONTEXTS) for n in range(2)]

@@ -34,10 +34,11 @@ from germane.folder.files import (
     torn_bytes,
     with_texts,
 )
+from germane.places.lists import PlaceRow
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
 from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Judgement, PlaceRow, Sample
+from germane.types import Json, Judgement, Sample
 
 __all__ = ["BlockRows", "GraderSet", "StoredTables", "numbered"]
 

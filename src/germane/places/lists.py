@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from germane.clean import blank
 from germane.encoding import relevance_items
 from germane.errors import InputError
 from germane.questions.question import AnyQuestion
 from germane.tables.labels import LabelBook
-from germane.types import Context, Json, PlaceRow, Sample, Scale
+from germane.types import Context, Json, Sample, Scale
 
 __all__ = ["Settings"]
 
@@ -159,6 +159,33 @@ class Settings:
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})
+
+
+class PlaceRow(Struct, frozen=True, gc=False):
+    """One item that was judged by a judge or a person: a ranked passage, a text or a claim.
+
+    `item` is the digest of the judged texts. For a passage, `call` is the number of its search and `rank` its
+    rank (both from 1), `document` is its document id, and `gold` is the grade of that document. Each of them
+    is None if it is unknown, or if the item is not a passage. For one of several claims, `of` is the item
+    that contains all claims, and `part` is the claim's number, from 1.
+    """
+
+    item: str
+    kind: str
+    sample: str
+    system: str = ""
+    trial: int = 0
+    call: Annotated[int, Meta(ge=1)] | None = None
+    rank: Annotated[int, Meta(ge=1)] | None = None
+    document: str | None = None
+    gold: int | None = None
+    of: str | None = None
+    part: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The key of the sample that the item belongs to: id, system and trial."""
+        return self.sample, self.system, self.trial
 
 
 class AskedItem(Struct, frozen=True, gc=False):

@@ -20,13 +20,14 @@ from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.tables import Tables
 from germane.measures.measure import Measure
+from germane.places.lists import PlaceRow
 from germane.reports.gates import GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, higher_is_better, slices_of, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import JudgeLine
 from germane.tables.labels import Label
 from germane.tables.scores import Frame, SampleKey, to_frame
-from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
+from germane.types import Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.declaration import Grader
