@@ -61,6 +61,14 @@ def test_what_init_prints_runs(inside: Cli, tmp_path: Path) -> None:
     assert {".germane/", "germane-reports/"} <= set((where / ".gitignore").read_text().split())
 
 
+def test_a_run_without_a_path_names_a_file_of_the_example(inside: Cli) -> None:
+    """After init, beside the example and in it: what the message names can be run as it is."""
+    assert inside("init").code == 0
+    ran = inside("run")
+    (file,) = re.findall(r"as in germane run (\S+)$", ran.err.strip())
+    assert (ran.code, inside("run", file, "-q").code) == (2, 0)
+
+
 def test_the_demo_is_a_run_of_the_example(tmp_path: Path) -> None:
     """In an empty folder only its report and page are left; another passage in the example gives other numbers."""
     root = shipped("rag-evaluation").parent.parent

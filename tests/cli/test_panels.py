@@ -67,6 +67,7 @@ class TestNaming:
         ("wrong", "said"),
         [
             ("repeat: 0", "write a number greater than or equal to 1"),
+            (f"repeat: {10**15}", "write a whole number from 1 to 100"),
             ("reading: slow", "write 'fused' or 'single'"),
             ("judge: [openai:m1, openai:m1]", "ask one judge several times"),
             ("judge: {a: b}", "judge is a mapping"),

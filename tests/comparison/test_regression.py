@@ -13,7 +13,7 @@ from germane import Report, evaluate
 from germane.comparison.compare import compare, parse_margins
 from germane.comparison.regression import change_gates, pairs_with, regressions
 from germane.errors import InputError
-from germane.evaluation.rescore import rescore
+from germane.evaluation.evaluate import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
 from germane.judges.fake import FakeJudge

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import germane
-from germane import Context, InputError, Sample, aevaluate, evaluate, read_samples
+from germane import Context, GermaneError, InputError, Sample, aevaluate, evaluate, read_samples
 from germane.judges import FakeJudge, LabelsJudge, LLMJudge, LocalJudge
 from germane.measures import AP, P, context_precision, context_recall, nDCG
 from germane.types import FrozenDict, Score
@@ -132,6 +133,21 @@ def test_mistakes_are_input_errors(call: object, message: str) -> None:
     """What the caller can mend is said in one sentence."""
     with pytest.raises(InputError, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["against", "scale", "rubric", "replay", "folder", "ledger", "max_cost",
+                                  "max_calls", "max_unmeasured", "workers", "gates", "progress", "judge",
+                                  "target", "measures", "samples", "allow_stand_in"])  # fmt: skip
+@pytest.mark.parametrize("value", [1, 1.5, "x", [1], {"a": 1}, object(), True, b"x", None, math.nan])
+def test_arguments_of_a_wrong_type_are_input_errors(name: str, value: Any, tmp_path: Path) -> None:
+    """One error that names the argument or what it should be, never a TypeError from within."""
+    given = {"samples": [{"query": "q", "contexts": [{"id": "a"}], "qrels": {"a": 1}}], "measures": "RR"}
+    value = str(tmp_path / "x") if name in {"folder", "ledger", "replay"} and value == "x" else value
+    with suppress(GermaneError):
+        evaluate(**{**given, name: value})
+    if name in {"folder", "against", "progress"} and not isinstance(value, str | bool | None):
+        with pytest.raises(InputError, match=name):
+            evaluate(**{**given, name: value})
 
 
 @pytest.mark.parametrize("contexts", [["text"], [None], [{"text": "a"}]])

@@ -10,7 +10,7 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.evaluation.rescore import rescore
+from germane.evaluation.evaluate import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
 from germane.folder.files import SCHEMA_VERSION, TableFile, judgement_in

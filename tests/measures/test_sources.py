@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane import evaluate
-from germane.evaluation.rescore import rescore
+from germane.evaluation.evaluate import rescore
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
 from germane.measures.declaration import graders_of, parse_measures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from germane.evaluation.rescore import rescore
+from germane.evaluation.evaluate import rescore
 from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, label_tasks
 from germane.measures import parse_measures

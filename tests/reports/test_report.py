@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
-from germane.evaluation.rescore import rescore
+from germane.evaluation.evaluate import rescore
 from germane.folder.tables import BlockRows, StoredTables
 from germane.measures import Measure
 from germane.places.lists import PlaceRow

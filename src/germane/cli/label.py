@@ -7,7 +7,7 @@ import hashlib
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,7 @@ from rich.text import Text
 
 from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
-from germane.cli.keyboard import keyboard
-from germane.cli.output import print_lines, refuse_input, say
+from germane.cli.output import keyboard, print_lines, refuse_input, say
 from germane.cli.printing import latest_reports
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
@@ -66,9 +65,15 @@ def label(
     (context_precision, AP, nDCG), else passages; claims for context_recall, after the passages. The command first prints which
     means are corrected after how many answers. Default report: the latest in germane-reports.
     """
-    person = who or _user()
-    if _labelled_by_addon(folder, of_addons, who=person, budget=budget, seed=seed, json=json):
+    try:
+        person = who or getpass.getuser()
+    except (OSError, KeyError, ImportError):  # the user's number has no name, as in a container
+        raise InputError("the name of the labeller is unknown", fix="give --who NAME") from None
+    if folder is not None and (labeller := labeller_of(folder)) is not None:
+        labeller(folder, who=person, budget=budget, seed=seed, json=json, **of_addons)
         return
+    if extra := next((name for name, value in of_addons.items() if value), None):
+        raise InputError(f"--{extra.replace('_', '-')} cannot be used with a report", fix="leave it out")
     folder = folder or latest_reports("label")[0]
     report = Report.open(folder)
     text = read_text(guideline) if guideline else ""
@@ -103,20 +108,6 @@ def label(
     _label(sessions, report, text)
 
 
-def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
-    """If an add-on labels the items in `folder`, call the add-on and return True; for a report, return False.
-
-    The add-on gets `flags` (the values of add-ons' flags) and `how` (the values of other flags). Raises
-    InputError if a flag in `flags` is given for a report.
-    """
-    if folder is not None and (labeller := labeller_of(folder)) is not None:
-        labeller(folder, **how, **flags)
-        return True
-    if extra := next((name for name, value in flags.items() if value), None):
-        raise InputError(f"--{extra.replace('_', '-')} cannot be used with a report", fix="leave it out")
-    return False
-
-
 def _queues_for_means(
     report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
 ) -> list[LabelQueue]:
@@ -133,13 +124,6 @@ def _queues_for_means(
     if others:
         print_lines(f"measures not corrected by these labels: {some_of(others, 4)}")
     return queues
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # the user's number has no name, as in a container
-        raise InputError("the name of the labeller is unknown", fix="give --who NAME") from None
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:

@@ -18,7 +18,6 @@ from germane.ledger.store import SELECT, from_row
 from germane.samples.files import whole_file
 from germane.show.table import Table
 from germane.tables.judgements import dump_judgement
-from germane.types import Json
 
 
 def stats(*, ledger: str | None, json: bool) -> None:
@@ -33,7 +32,10 @@ def stats(*, ledger: str | None, json: bool) -> None:
     table = Table(["judge", "kind", "answers", "tokens in", "tokens out", "cost"], "llr")
     for line in result["lines"]:
         counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
-        table.add([line["judge"], line["kind"], *counts, _cost(line)])
+        cost, unpriced = line["cost_usd"], line["unpriced"]
+        more = f" and {unpriced:,} of unknown price" if unpriced else ""
+        cost = f"${cost:.4f}{more}" if cost is not None else "price unknown" if unpriced else "-"
+        table.add([line["judge"], line["kind"], *counts, cost])
     if result["lines"]:
         table.print(sys.stdout)
 
@@ -62,10 +64,3 @@ def import_(files: Sequence[Path], *, ledger: str | None) -> None:
         for file in files:
             added, known, errors = import_rows(opened, file)
             say(f"{file}: {added:,} added, {known:,} known already, {counted(errors, 'error')} left out")
-
-
-def _cost(line: dict[str, Json]) -> str:
-    cost, unpriced = line["cost_usd"], line["unpriced"]
-    if cost is None:
-        return "price unknown" if unpriced else "-"
-    return f"${cost:.4f}" + (f" and {unpriced:,} of unknown price" if unpriced else "")

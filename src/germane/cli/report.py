@@ -79,7 +79,7 @@ def score(
 
     Default report: the latest in germane-reports.
     """
-    from germane.evaluation.rescore import rescore  # the other commands score nothing
+    from germane.evaluation.evaluate import rescore  # the other commands score nothing
 
     folder = folder or latest_reports("score")[0]
     for path in output:

@@ -51,7 +51,9 @@ def validate(
         once = str(path) == "-"  # standard input is read once
         if not (found or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
             with _noting(found):
-                _check_plan(path)
+                judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
+                plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
+                plan.check(() if plan.asks_targets else None)
         faults += found
         if not (found or once) and path.suffix not in _YAML:
             data.append(path)
@@ -110,7 +112,12 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
     unchecked = {} if unchecked is None else unchecked
     with _noting(faults):
         if path.stem == "targets":
-            _check_targets_file(path, warn, faults, unchecked)
+            listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
+            entries = (listed.items if listed is not None else None) or []
+            names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
+            for name in names or [""]:
+                with _noting(faults):
+                    unchecked |= dict.fromkeys(check_target(name or "", path, warn=warn, faults=faults))
         else:
             _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults, unchecked)
     return faults
@@ -143,20 +150,3 @@ def _check_eval_file(
     for data in file.data:
         faults += faults_in(data, dict(file.columns), warn)
     unchecked |= dict.fromkeys(unset_variables(parse_yaml(read_text(file.path), str(file.path))))
-
-
-def _check_plan(path: Path) -> None:
-    """Raise InputError if `germane run` would refuse the eval file before asking any judge."""
-    judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
-    plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
-    plan.check(() if plan.asks_targets else None)
-
-
-def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:
-    """Check each entry of a targets file and append its faults to `faults`."""
-    listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
-    entries = (listed.items if listed is not None else None) or []
-    names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
-    for name in names or [""]:
-        with _noting(faults):
-            unchecked |= dict.fromkeys(check_target(name or "", path, warn=warn, faults=faults))

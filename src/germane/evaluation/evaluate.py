@@ -1,12 +1,14 @@
-"""Evaluate samples from Python: pass samples, measures and a judge, get a report."""
+"""Evaluate samples from Python, or score a stored report again with other measures."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from itertools import chain, islice
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -15,24 +17,28 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.evaluation import Session, judged_by
+from germane.evaluation.evaluation import Session, evaluate_jobs, judged_by
 from germane.folder.files import read_manifest
+from germane.folder.tables import StoredTables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
-from germane.judging.spending import Budget, check_price
+from germane.judging.recorded import StoredAnswers
+from germane.judging.spending import Budget, Spent, check_price
 from germane.measures.declaration import Grader, graders_of, needs_judge, no_judge, parse_measures
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
+from germane.reports.summary import MeasureSummary, slices_of
 from germane.samples.reading import SampleSource, read_questions
+from germane.tables.labels import LabelBook
 from germane.targets.answers import PlannedCase, prepared
 from germane.types import Json, Sample
 
-__all__ = ["aevaluate", "evaluate"]
+__all__ = ["aevaluate", "evaluate", "rescore"]
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -107,6 +113,7 @@ async def aevaluate(
     `evaluate` also works inside a running event loop (a notebook), in a worker thread; `await aevaluate(...)` is the same
     for asynchronous code.
     """
+    _check_types(locals())
     if replay is not None and ledger is not None:
         raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
     questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
@@ -129,7 +136,9 @@ async def aevaluate(
     if folder is not None:
         folder = Path(folder)
         jobs, stored = _continued(folder, jobs, answered=queried is not None)
-    shows = _in_notebook() if progress is None else progress
+    # without importing IPython; a notebook's shell has a kernel
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shows = getattr(shell, "kernel", None) is not None if progress is None else progress
     asking: dict[str, Any] = {}
     if shows and who is not None:
         asking["on_progress"] = partial(_show_progress, who)
@@ -155,6 +164,35 @@ async def aevaluate(
         return report
 
 
+_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("against scale rubric", (str,), "a string"),
+    ("replay folder", (str, Path), "a path"),
+    ("max_cost max_unmeasured", (Real,), "a number"),
+    ("max_calls workers", (Integral,), "an integer"),
+    ("allow_stand_in progress", (bool,), "True or False"),
+    ("gates", (Iterable,), "a gate or a list of gates"),
+)
+"""The types of the arguments of `evaluate`; others are checked where they are read."""
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    """Raise InputError if an argument of `evaluate` has a wrong type; None is no value."""
+    for names, kinds, what in _KINDS:
+        for name in names.split():
+            value = given[name]
+            truth = isinstance(value, bool) and bool not in kinds  # True is also a number
+            missing = value is None and name not in {"gates", "max_unmeasured"}
+            if not missing and (truth or not isinstance(value, kinds)):
+                raise InputError(f"{name} is {describe(value)}, not {what}", fix=f"give {name}= {what}")
+    ledger, gates = given["ledger"], given["gates"]
+    if not isinstance(ledger, str | Path | None) and not hasattr(ledger, "place"):
+        raise InputError(f"ledger is {describe(ledger)}, not a path or a ledger", fix="give ledger= a path")
+    for gate in gates if isinstance(gates, list | tuple) else ():
+        if not isinstance(gate, str):
+            fix = "write gates='lower(nDCG@10)>=0.7'"
+            raise InputError(f"gates contains {describe(gate)}, not a string", fix=fix)
+
+
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
@@ -173,7 +211,7 @@ def _target_of(target: Any, workers: int | None) -> Target:
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
-    if workers is not None and (type(workers) is not int or workers < 1):
+    if workers is not None and workers < 1:
         raise InputError(f"workers is {describe(workers)}, not an integer >= 1", fix="write workers=4")
     if not isinstance(target, Target):
         return PythonTarget.calling(target, workers or 4)
@@ -205,13 +243,6 @@ def _continued(
 
 _ANSWERS = ("response", "messages", "contexts", "calls", "stages", "error", "metadata")
 """The fields of a sample that a system's answer sets."""
-
-
-def _in_notebook() -> bool:
-    """Return True in a notebook (IPython with a kernel), without importing IPython."""
-    module = sys.modules.get("IPython")
-    shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
-    return getattr(shell, "kernel", None) is not None
 
 
 def _show(text: str, *, last: bool) -> None:
@@ -280,3 +311,74 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
             f"graders must have different names; {twice!r} occurs twice", fix='give one a name: name="b"'
         )
     return tuple(result)
+
+
+_OF_ROWS = {"labels_size", "graders", "notes", "beside", "prompts", "reads"}
+_OF_ROWS |= {"references", "asked", "files", "status", "changes"}
+"""The entries of a manifest that describe its rows, and therefore change when a report is scored again."""
+
+
+def rescore(
+    report: Path | str,
+    measures: Sequence[Measure],
+    *,
+    gates: Iterable[str] = (),
+    allow_stand_in: bool = False,
+    by: str | None = None,
+    folder: Path | str | None = None,
+) -> Report:
+    """Score a stored report again with these measures, without judge calls, and return the new report.
+
+    The samples and judgements in the report's folder are read one by one, and the new report is written to
+    `folder` or a temporary folder. If `measures` is empty, the scores stay the same, and only gates are
+    decided again: `gates`, or the report's own gates if `gates` is empty. `by` is the field to slice by.
+    Raises InputError if a measure needs verdicts that the report does not contain.
+    """
+    parsed = [Gate.parse(gate) for gate in gates]
+    changed = ({} if by is None else {"by": by}) | ({"allow_stand_in": True} if allow_stand_in else {})
+    if not measures:
+        same = Report.open(report)
+        if by is not None:
+            same.slices(by)  # an unknown name is an error here
+        left_out = {"changes"} if gates else set()
+        entries = {name: value for name, value in same.manifest.items() if name not in left_out} | changed
+        again = Report.build(same.tables, entries, gates=parsed or None)
+        return again if folder is None else again.save(folder)
+    source = StoredTables.open(report)
+    if by is not None:
+        slices_of(source.samples, by)
+    answers, people = StoredAnswers(source.judgements), list(source.people())
+    existed = folder is not None and Path(folder).exists()
+    writer = FolderWriter.temporary(source) if folder is None else FolderWriter(folder).lock()
+    try:
+        if folder is not None:
+            writer.refuse_other()
+            writer.start()
+        settings = Settings.stored(source.manifest, LabelBook(people) or None)
+        graders = graders_of(tuple(measures))
+        jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
+        run_coroutine(evaluate_jobs(jobs, answers.lookup, writer, settings))
+        writer.append_labels(people)
+        writer.flush()
+        entry = {**(source.manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
+        kept = {name: value for name, value in source.manifest.items() if name not in _OF_ROWS}
+        scored = Report.build(writer.tables, {**kept, "judge": entry, **changed}, gates=parsed)
+        if answers.unknown:
+            _require_verdicts(scored.summaries, source)
+        if folder is not None:
+            scored.finish(writer)
+    except BaseException:
+        if not existed:
+            shutil.rmtree(writer.path, ignore_errors=True)
+        raise
+    finally:
+        writer.close()
+    return scored
+
+
+def _require_verdicts(summaries: Iterable[MeasureSummary], source: StoredTables) -> None:
+    for summary in summaries:
+        if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
+            again = f"germane run --resume {source.folder or 'REPORT'} -m '{summary.measure}'"
+            problem = f"{summary.measure} needs verdicts that are not in this report"
+            raise InputError(problem, fix=f"ask the judge for them: {again}")

@@ -43,13 +43,18 @@ class Replica(Judge):
         ]
 
 
+_MOST_TIMES = 100
+"""How often a judge may be asked the same question; each repetition is paid, and a majority needs few."""
+
+
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
     """Return `times` judges that each ask the given judge, so that it answers each question `times` times.
 
-    Raises InputError if `times` is less than 1.
+    Raises InputError if `times` is less than 1 or more than 100.
     """
-    if times < 1:
-        raise InputError(f"a judge cannot be asked {times} times", fix="write a whole number from 1, as in 3")
+    if not 1 <= times <= _MOST_TIMES:
+        fix = f"write a whole number from 1 to {_MOST_TIMES}, as in 3"
+        raise InputError(f"a judge cannot be asked {times} times", fix=fix)
     value = with_defaults(judge)
     return tuple(Replica(value, number) if number > 1 else value for number in range(1, times + 1))
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -60,32 +60,16 @@ def _command(value: Any) -> str | tuple[str, ...]:
         raise Invalid(f"is {describe(content)}, not a command", "write a command: my-rag {PROMPT}")
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
         raise Invalid("does not use the query", "write {PROMPT} where the query belongs: my-rag {PROMPT}")
-    if isinstance(content, str):
-        _check_slots(content)
-        return str(content)
-    return tuple(map(str, words))
-
-
-def _check_slots(template: str) -> None:
-    """Raise Invalid if a slot of a shell command ({PROMPT}, ...) is inside quotes or might be run as code."""
-    for slot in _SLOT.finditer(template):
-        before = _QUOTED.sub(lambda quoted: re.sub(r"[^\w-]", "", quoted[0]), template[: slot.start()])
+    if not isinstance(content, str):
+        return tuple(map(str, words))
+    for slot in _SLOT.finditer(content):  # none may be inside quotes, or where it might be run as code
+        before = _QUOTED.sub(lambda quoted: re.sub(r"[^\w-]", "", quoted[0]), content[: slot.start()])
         if _NOT_A_WORD.search(before):
             name = "FILE_1" if slot[1] == "FILES" else slot[1]
             fix = f"""write "$GERMANE_{name}" there, or the command as a list: [my-rag, "{slot[0]}"]"""
-            raise Invalid(
-                f"has {slot[0]} inside quotes or a command substitution, where it cannot be one word", fix
-            )
-
-
-def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
-    words: list[str] = []
-    for word in template:
-        if word == "{FILES}":
-            words += variables["FILES"].values()
-        else:
-            words.append(_SLOT.sub(lambda slot: " ".join(variables[slot[1]].values()), word))
-    return tuple(words)
+            problem = f"has {slot[0]} inside quotes or a command substitution, where it cannot be one word"
+            raise Invalid(problem, fix)
+    return str(content)
 
 
 class CliTarget(Target):
@@ -153,7 +137,10 @@ class CliTarget(Target):
             for values in variables.values():
                 environment |= values
         else:
-            command = _argv(template, variables)
+            command = ()
+            for word in template:
+                text = _SLOT.sub(lambda slot: " ".join(variables[slot[1]].values()), word)
+                command += tuple(variables["FILES"].values()) if word == "{FILES}" else (text,)
         try:
             finished = await run_program(command, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout, suppress
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Self
@@ -94,11 +93,23 @@ class PythonTarget(Target):
 
         If the function raises an exception, raises TargetError with the exception's type and message.
         """
-        asked = partial(_answer, self._called, _first_argument(self._called, case))
+        try:
+            name = next(iter(inspect.signature(self._called).parameters), "query")
+        except (TypeError, ValueError):  # a function of an extension module
+            name = "query"
+        first: Any = {"case": case, "sample": case.sample}.get(name, case.sample.query)
+
+        def asked() -> Any:
+            result = self._called(first)
+            return list(result) if isinstance(result, Iterator) else result
+
+        def in_thread(work: Callable[[], object]) -> None:
+            threading.Thread(target=work, daemon=True).start()
+
         try:
             if inspect.iscoroutinefunction(self._called):
                 return await asked()
-            run = callers_thread() if self.in_calling_thread else _in_thread
+            run = callers_thread() if self.in_calling_thread else in_thread
             result = await asyncio.wrap_future(_submit(asked, run))
             return await result if inspect.isawaitable(result) else result
         except GermaneError:
@@ -112,15 +123,6 @@ class PythonTarget(Target):
     def in_calling_thread(self) -> bool:
         """True if the function is synchronous and `workers` is 1; the calling thread then runs it."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
-
-
-def _answer(function: Callable[..., Any], first: Any) -> Any:
-    result = function(first)
-    return list(result) if isinstance(result, Iterator) else result
-
-
-def _in_thread(function: Callable[[], object]) -> None:
-    threading.Thread(target=function, daemon=True).start()
 
 
 def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
@@ -184,15 +186,6 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
         outputs = system.outputs(include_components_with_connected_outputs=True)
         given["include_outputs_from"] = {name for name, sockets in outputs.items() if "documents" in sockets}
     return given
-
-
-def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """Return the Sample or the Case if the first parameter is named `sample` or `case`, else the query."""
-    try:
-        first = next(iter(inspect.signature(function).parameters), "query")
-    except (TypeError, ValueError):
-        first = "query"
-    return {"case": case, "sample": case.sample}.get(first, case.sample.query)
 
 
 def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
