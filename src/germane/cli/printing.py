@@ -53,6 +53,8 @@ def finish(
 ) -> int:
     """Write the files `outputs`, print the report, and return the exit code of the verdict.
 
+    In a GitHub workflow, the report is also written to the job's summary, and errors become annotations.
+
     With `as_json`, the report is printed as a JSON document; with `verbose`, every note is printed. With
     `quiet`, only some notes and a verdict that is not "passed" are printed, on stderr. `baseline` is the
     report to compare with.
@@ -68,7 +70,14 @@ def finish(
         page = {"baseline": baseline, "comparison": comparison} if kind in _PAGES else {}
         formats.write(report, path, **page, **(page_sections(report) if kind == ".html" else {}))
         say(f"wrote {shown_name(path)}")
-    _tell_github(report, comparison, summary)
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as written:
+            written.writelines(markdown(report, comparison))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        folder = os.environ.get("GITHUB_WORKSPACE")
+        with ignore_closed_stderr():
+            for command in formats.github_commands(report, Path(folder).resolve() if folder else None):
+                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # uncleaned: our own
     if as_json:
         print_document(formats.json_document(report))
     elif not quiet:
@@ -102,21 +111,6 @@ def page_sections(report: ReportData) -> dict[str, Any]:
     with suppress(InputError):  # no measure is ranked
         page["diagnosis"] = diagnosis_page(diagnose(excerpt.report))
     return page
-
-
-def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> None:
-    """In a GitHub workflow, write the report to the file `summary`, and print errors as annotations."""
-    if summary:
-        with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(markdown(report, comparison))
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        from germane.reports.formats import github_commands
-
-        folder = os.environ.get("GITHUB_WORKSPACE")
-        workspace = Path(folder).resolve() if folder else None
-        with ignore_closed_stderr():
-            for command in github_commands(report, workspace):
-                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # uncleaned: our own
 
 
 def print_console(renderable: RenderableType) -> None:

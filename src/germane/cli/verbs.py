@@ -211,7 +211,13 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     if rest:
         if len(flags_of(verb, installed=True)) > len(flags):  # those flags are now loaded
             return parse(verb, about, words)
-        raise _unknown(rest[0], verb, flags)
+        name, command = rest[0].partition("=")[0], f"germane {verb}"
+        if name in {"-", ""} or not name.startswith("-"):
+            raise InputError(f"unexpected argument {rest[0]!r}", fix=f"see {command} --help")
+        if owner := addons.absent("flags", name):
+            problem = f"{name} is a flag of the add-on {owner}, which is not installed"
+            raise InputError(problem, fix=f"see {command} --help")
+        raise no_such("flag", name, [each for flag in flags for each in flag.spellings], command)
     values = vars(namespace)
     more = list(words[end + 1 :])  # arguments, even words that begin with a dash
     for flag in flags:
@@ -228,17 +234,6 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     if more:
         parser.error(f"unexpected argument {more[0]!r}")
     return values
-
-
-def _unknown(word: str, verb: str, flags: Sequence[Flag]) -> InputError:
-    """Return the error for `word`, which is neither one of the verb's `flags` nor an argument."""
-    name, command = word.partition("=")[0], f"germane {verb}"
-    if not word.startswith("-") or word == "-":
-        return InputError(f"unexpected argument {word!r}", fix=f"see {command} --help")
-    if owner := addons.absent("flags", name):
-        problem = f"{name} is a flag of the add-on {owner}, which is not installed"
-        return InputError(problem, fix=f"see {command} --help")
-    return no_such("flag", name, [each for flag in flags for each in flag.spellings], command)
 
 
 def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
@@ -276,40 +271,27 @@ def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
 
 def _value_of(flag: Flag, text: str) -> Any:
     """Return the value of a flag that is written as the string `text`."""
-    try:
+    if flag.kind is Path and "://" in text and flag.at_url != "kept":
+        if flag.at_url == "refused":
+            problem = (
+                f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(text)}"
+            )
+            raise InputError(problem, fix="name a local path")
+        from germane.samples.files import local  # not at the top: most commands name none
+
+        return local(text)
+    expected = {int: "an integer", float: "a number"}.get(flag.kind, "text")
+    least, most = -inf if flag.least is None else flag.least, inf if flag.most is None else flag.most
+    with suppress(ValueError):
         value = flag.kind(text)
-    except ValueError:
-        value = None
-    if flag.kind is Path and "://" in text:
-        value = _at_url(flag, text)
-    if flag.choices and value not in flag.choices:
-        value = None
-    if flag.kind in {int, float} and value is not None:
-        least = -inf if flag.least is None else flag.least
-        most = inf if flag.most is None else flag.most
-        value = value if isfinite(value) and least <= value <= most else None
-    if value is None:
-        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {_expected(flag)}")
-    return value
-
-
-def _at_url(flag: Flag, url: str) -> Path:
-    """Return the path of a local copy of the file at a URL, or the URL itself if the verb opens URLs."""
-    if flag.at_url == "kept":
-        return Path(url)
-    if flag.at_url == "refused":
-        problem = f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(url)}"
-        raise InputError(problem, fix="name a local path")
-    from germane.samples.files import local  # not at the top: most commands name none
-
-    return local(url)
-
-
-def _expected(flag: Flag) -> str:
-    """Return a description of the values that a flag takes: its choices, or its type with the bounds."""
-    if flag.choices:
-        return " or ".join(flag.choices)
-    bounds = "" if flag.least is None else f" >= {flag.least:g}"
+        if flag.choices:
+            expected = " or ".join(flag.choices)
+            if value in flag.choices:
+                return value
+        elif flag.kind not in {int, float} or (isfinite(value) and least <= value <= most):
+            return value
     if flag.most is not None:
-        bounds = f" from {flag.least or 0:g} to {flag.most:g}"
-    return {int: "an integer", float: "a number"}.get(flag.kind, "text") + bounds
+        expected += f" from {flag.least or 0:g} to {flag.most:g}"
+    elif flag.least is not None:
+        expected += f" >= {flag.least:g}"
+    raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {expected}")

@@ -187,7 +187,7 @@ def _check_types(given: Mapping[str, Any]) -> None:
     ledger, gates = given["ledger"], given["gates"]
     if not isinstance(ledger, str | Path | None) and not hasattr(ledger, "place"):
         raise InputError(f"ledger is {describe(ledger)}, not a path or a ledger", fix="give ledger= a path")
-    for gate in gates if isinstance(gates, list | tuple) else ():
+    for gate in gates if isinstance(gates, list | tuple | bytes) else ():
         if not isinstance(gate, str):
             fix = "write gates='lower(nDCG@10)>=0.7'"
             raise InputError(f"gates contains {describe(gate)}, not a string", fix=fix)

@@ -107,10 +107,11 @@ async def answered_blocks(
             block = Block(some, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
-            while asking and (
-                len(asking) == _AHEAD or all(program.finished for program in asking[0][0].programs)
-            ):
-                await asking[0][1]
+            while asking:
+                first, asked = asking[0]
+                if len(asking) < _AHEAD and not all(program.finished for program in first.programs):
+                    break
+                await asked
                 yield asking.popleft()[0]
         while asking:
             await asking[0][1]

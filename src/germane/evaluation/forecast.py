@@ -7,7 +7,7 @@ as estimates. The forecast counts known, cached and shared questions as the run 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from math import inf
@@ -105,25 +105,21 @@ class Forecast:
             calls = f"{'~' if line.estimated else ''}{len(line.asked):,}"
             table.add([name, calls, *(f"{count:,}" for count in counts), _price(spent)])
         head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; no calls are made"
-        return "\n".join([head, "", *table.plain(), "", *self._remarks()])
-
-    def _remarks(self) -> Iterator[str]:
-        """Yield the notes below the table: the totals, and which numbers are estimates."""
         total, guessed = self.total, self.estimated
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
-        about = "about " if guessed else ""
-        sent = f"{about}{counted(total.requests, 'request')}"
+        sent = f"{'about ' if guessed else ''}{counted(total.requests, 'request')}"
         price = _price(total).replace("unknown", "price unknown (give --price IN/OUT)")
-        yield f"in all {sent}, {tokens}{price}; requests that measures share count once"
+        remarks = [f"in all {sent}, {tokens}{price}; requests that measures share count once"]
         if guessed:
             calls = counted(guessed, "call depends", "calls depend")
-            yield f"~ {calls} on answers of other calls, so their number is an estimate"
+            remarks.append(f"~ {calls} on answers of other calls, so their number is an estimate")
         if total.requests:
-            yield "~ output tokens assume typical answers; a reasoning model writes more"
+            remarks.append("~ output tokens assume typical answers; a reasoning model writes more")
         if self.waiting:
             waiting = f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')}"
             assumed = f"a dry run asks no target and assumes {ASSUMED} contexts of 150 tokens for each"
-            yield f"{waiting} no answer from their target yet; {assumed}"
+            remarks.append(f"{waiting} no answer from their target yet; {assumed}")
+        return "\n".join([head, "", *table.plain(), "", *remarks])
 
 
 def _price(spent: Spent) -> str:
@@ -193,23 +189,19 @@ class Forecaster:
         """Return the answers to each list of questions; a typical answer replaces one that is not stored."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
-        answers = list[Sequence[Answer]]()
+        rows = list[list[Answer]]()
         for questions, pairs in zip(asked, keyed, strict=True):
-            both = zip(questions, pairs, strict=True)
-            answers.append([self._answer(question, *pair, judgements) for question, pair in both])
-        return answers
-
-    def _answer(
-        self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
-    ) -> Answer:
-        """Return the stored answer of the judge, or a typical answer if it is missing."""
-        found = self._found[key] = self._find(question, key, judge, judgements)
-        answers = [answer for _, answer in found if answer is not None]
-        if len(answers) < len(found):
-            typical = Judgement(key=key, item="", kind=question.kind, judge=judge.name)
-            return Answer(typical, question.parse(question.typical()))
-        best = next((answer for answer in answers if answer.usable), answers[0])
-        return Answer(structs.replace(best.judgement, key=key), best.value)
+            rows.append([])
+            for question, (key, judge) in zip(questions, pairs, strict=True):
+                found = self._found[key] = self._find(question, key, judge, judgements)
+                answers = [answer for _, answer in found if answer is not None]
+                if len(answers) < len(found):
+                    typical = Judgement(key=key, item="", kind=question.kind, judge=judge.name)
+                    rows[-1].append(Answer(typical, question.parse(question.typical())))
+                else:
+                    best = next((answer for answer in answers if answer.usable), answers[0])
+                    rows[-1].append(Answer(structs.replace(best.judgement, key=key), best.value))
+        return [*rows]
 
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]

@@ -364,8 +364,6 @@ class _Run:
         if (total := expectation(self._forecaster(), checked)) is not None:
             self.callbacks.on_forecast(total)
 
-    # The report and its manifest
-
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
         plan, tables, over = self.plan, self.folder.tables, self.session.undecided
@@ -392,17 +390,12 @@ class _Run:
 
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs."""
-        plan, warnings = self.plan, list(map(str, self.plan.notices))
-        ledger = (
-            self.spec.first("ledger", "given", "report")[0]
-            if self.session.ledger is None
-            else self.session.ledger.place
-        )
-        if self.spec.no_cache or self.spec.replay:
-            ledger = None
-        options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
+        plan, spec, opened = self.plan, self.spec, self.session.ledger
+        ledger = spec.first("ledger", "given", "report")[0] if opened is None else opened.place
+        ledger = None if spec.no_cache or spec.replay else ledger
+        options = {**spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
-        if warnings:
+        if warnings := list(map(str, plan.notices)):
             fields["warnings"] = warnings
         if len(plan.paths) > 1 and plan.files:
             fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
@@ -421,14 +414,9 @@ class _Run:
             names = [name for source in all_of("sources").values() for name in source.options]
             waits = isinstance(failure, AskedLater)
             flags += [f"--{name}" for name in names if waits or getattr(self.spec, name)]
-        error = (
-            failure
-            if isinstance(failure, GermaneError)
-            else LedgerError(f"the report folder {self.path} cannot be written: {failure}")
-        )
-        if self.whole is None or not isinstance(
-            failure, GermaneError
-        ):  # else the caller says how to continue
+        known = failure if isinstance(failure, GermaneError) else None
+        error = known or LedgerError(f"the report folder {self.path} cannot be written: {failure}")
+        if self.whole is None or known is None:  # else the caller says how to continue
             command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.session.spent
             again = f"continue with: {command}"
             if spent.calls or spent.requests:

@@ -124,7 +124,21 @@ class SharedJudge:
         `against` is what relevance is judged against, as for `--against`: auto, query, reference, ...
         """
         samples = list(samples_from(records([row])))
-        return _measured(await self.areport(samples, measures, against), *samples)
+        report, (sample,) = await self.areport(samples, measures, against), samples
+        judgements = tuple(report.judgements())
+        judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
+        return tuple(
+            Measured(
+                sample=sample,
+                score=score,
+                explanation=report.explain(
+                    sample.id, score.measure, system=sample.system, trial=sample.trial
+                ),
+                source=", ".join(judges) if (of := report[score.measure].basis.source) == "judge" else of,
+                judgements=judgements,
+            )
+            for score in report.scores()
+        )
 
     async def areport(
         self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
@@ -146,7 +160,11 @@ class SharedJudge:
                 # only judges of known providers, which are asked over germane's own connections
                 if keeps_answers(judge) and all(of and of.service.provider in PROVIDERS for of in models):
                     self._session = session = _Session(judge, self._place)
-                    weakref.finalize(self, _close_soon, session).atexit = False
+
+                    def end() -> None:
+                        asyncio.run_coroutine_threadsafe(session.close(), _loop())
+
+                    weakref.finalize(self, end).atexit = False
             return self._session
 
 
@@ -168,7 +186,10 @@ class _Session:
         graders, settings = asked_graders(measures), Settings.of(against, None)
         jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
         async with self._free:
-            while self._is_used_up():
+            # another Asker is needed if the judge or questions failed, or if too much is cached
+            while (old := self._asker) is not None and (
+                old.failed or (not self._users and (old.spent.errors > 0 or old.answered > _REMEMBERED))
+            ):
                 if self._users:
                     await self._free.wait()
                 else:
@@ -190,12 +211,6 @@ class _Session:
                 self._users -= 1
                 self._free.notify_all()
 
-    def _is_used_up(self) -> bool:
-        """Return True if another Asker is needed: the judge or questions failed, or too much is cached."""
-        if (asker := self._asker) is None:
-            return False
-        return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
-
     async def close(self) -> None:
         """Store the answers to requests in flight, and close the ledger and the judge's connections."""
         if self._asker is not None:
@@ -209,10 +224,6 @@ _LAST_SECONDS = 5.0
 """Seconds that connections and ledgers have to close when the process ends."""
 _sessions: set[_Session] = set()
 _starting = threading.Lock()
-
-
-def _close_soon(session: _Session) -> None:
-    asyncio.run_coroutine_threadsafe(session.close(), _loop())
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -235,21 +246,6 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
 
     atexit.register(close)
     return loop
-
-
-def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
-    judgements = tuple(report.judgements())
-    judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
-    return tuple(
-        Measured(
-            sample=sample,
-            score=score,
-            explanation=report.explain(sample.id, score.measure, system=sample.system, trial=sample.trial),
-            source=", ".join(judges) if (of := report[score.measure].basis.source) == "judge" else of,
-            judgements=judgements,
-        )
-        for score in report.scores()
-    )
 
 
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:

@@ -89,18 +89,15 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
         elif contexts is None:
             error = f"no passages found in the output of {span.name}: {excerpt(span.outputs)}"
         if by_uri:
-            contexts = list(map(_with_uri, contexts or ()))
+            about = [isinstance(each, dict) and each.get("metadata") for each in contexts or ()]
+            uris = [at.get("doc_uri") if isinstance(at, dict) else None for at in about]
+            both = zip(contexts or (), uris, strict=True)
+            contexts = [each if uri is None else {**each, "id": uri} for each, uri in both]
         text = query if isinstance(query, str) else None
         calls.append({"query": text, "contexts": contexts or [], "error": error})
     if len(calls) == 1:
         return {name: calls[0][name] for name in ("contexts", "error")}
     return {"calls": calls} if calls else {}
-
-
-def _with_uri(document: Json) -> Json:
-    about = document.get("metadata") if isinstance(document, dict) else None
-    uri = about.get("doc_uri") if isinstance(about, dict) else None
-    return document if uri is None else {**document, "id": uri}
 
 
 def _feedback(measured: Measured) -> Feedback:
