@@ -257,21 +257,17 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
         case_of[case_id, sample.system, trial] = case
         renamed = structs.replace(sample, id=case_id, trial=trial)
         repeats += renamed.key != sample.key
-        parts.append(_renamed(record.part, renamed))
+        named = {"sample": renamed.id, "trial": renamed.trial}
+        judgements = (
+            result_row(renamed, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row
+            for row in record.part.judgements
+        )
+        part = replace(
+            record.part,
+            samples=[renamed],
+            judgements=JudgementTable(judgements),
+            places=[structs.replace(row, **named) for row in record.part.places],
+            scores=ScoreTable(structs.replace(score, **named) for score in record.part.scores),
+        )
+        parts.append(part)
     return parts, repeats
-
-
-def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """Return the rows of a recorded sample, with the id and trial of `sample` in place of their own."""
-    named = {"sample": sample.id, "trial": sample.trial}
-    judgements = (
-        result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row
-        for row in part.judgements
-    )
-    return replace(
-        part,
-        samples=[sample],
-        judgements=JudgementTable(judgements),
-        places=[structs.replace(row, **named) for row in part.places],
-        scores=ScoreTable(structs.replace(score, **named) for score in part.scores),
-    )

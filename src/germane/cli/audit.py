@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +45,23 @@ def audit(
     folders = folders or latest_reports("audit")
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in {"", ".md", ".txt"}:
-        raise InputError(
-            f"-o {output}: an audit is written as Markdown or text", fix="use the extension .md or .txt"
-        )
+        problem = f"-o {output}: an audit is written as Markdown or text"
+        raise InputError(problem, fix="use the extension .md or .txt")
     if output is not None:
         refuse_input(output, folders)
-    line = _asked_again(folders, again, flags, gold=gold)
+    line: AgainLine | None = None
+    if again is None:
+        if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
+            flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
+            raise InputError(f"{flag} works only with --again", fix=f"add --again 200, or leave out {flag}")
+    elif gold or len(folders) > 1:
+        problem = "--again takes one report only, and cannot be combined with --gold"
+        raise InputError(problem, fix="name one report, and leave out --gold")
+    else:
+        from germane.evaluation.again import ask_again
+        from germane.evaluation.spec import Spec
+
+        line = ask_again(folders[0], again, Spec.of(**flags))
     reports = list(map(Report.open, folders))
     audited: AuditDocument | JudgesAudit | GoldAudit
     if gold:
@@ -71,23 +82,3 @@ def audit(
     elif output is None:
         print(document.text(), end="")
     return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0
-
-
-def _asked_again(
-    folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
-) -> AgainLine | None:
-    """Ask the judge for stored verdicts again, and return the comparison; None if `again` is None."""
-    if again is None:
-        if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
-            flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
-            raise InputError(f"{flag} works only with --again", fix=f"add --again 200, or leave out {flag}")
-        return None
-    if gold or len(folders) > 1:
-        raise InputError(
-            "--again takes one report only, and cannot be combined with --gold",
-            fix="name one report, and leave out --gold",
-        )
-    from germane.evaluation.again import ask_again
-    from germane.evaluation.spec import Spec
-
-    return ask_again(folders[0], again, Spec.of(**flags))

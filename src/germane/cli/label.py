@@ -7,7 +7,7 @@ import hashlib
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from germane.cli.printing import latest_reports
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, QueueName, queue_of
-from germane.reports.correct import Corrections, corrections_of
+from germane.reports.correct import corrections_of
 from germane.reports.drawing import choose_targets, shared_budget
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
@@ -139,7 +139,13 @@ def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str)
                 stored = f"answers stored: {session.done}; continue with: {again}"
                 raise Interrupted(stored) from None
             print(f"\n{session.done} of {session.total} labelled by {clean(session.who)}")
-            _show_so_far(report, corrections)
+            now = corrections.with_labels(report.labels())
+            judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
+            means = [(summary, *now.corrected_mean(summary)) for summary in judged]
+            lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, mean, _ in means))
+            whys = dict.fromkeys(why for _, mean, why in means if mean is None)
+            for line in lines or (f"nothing is corrected: {why}" for why in whys):
+                print_lines(f"so far   {line}")
             if quits:
                 return
 
@@ -189,8 +195,14 @@ def _task_text(task: LabelTask, session: LabellingSession) -> str:
     against = ("query", task.query) if task.claim is None else ("claim", task.claim)
     beside = task.texts if relevance else ()
     texts = [*task.history, against, *beside, *zip(names, task.passages, strict=False)]
-    head = ["", f"─── {session.done + 1} of {session.total} ───"]
-    return "\n".join([*head, *_paragraphs(texts), _QUESTIONS[session.scale if relevance else task.kind]])
+    shown = ["", f"─── {session.done + 1} of {session.total} ───"]
+    width = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10
+    console = Console(width=width)
+    for name, text in texts:
+        whole = Text("\n".join(map(clean, text.splitlines())))
+        lines = [line.plain for line in whole.wrap(console, width)] or [""]
+        shown += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
+    return "\n".join([*shown, _QUESTIONS[session.scale if relevance else task.kind]])
 
 
 _QUESTIONS = {
@@ -200,25 +212,3 @@ _QUESTIONS = {
     "sufficiency": "Do the passages together contain all that is needed to answer?",
 }
 """The question that is shown, by the scale of relevance or the kind of label."""
-
-
-def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the lines of named texts, wrapped to the width of the terminal, with the names in front."""
-    width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
-    console = Console(width=width)
-    for name, text in texts:
-        whole = Text("\n".join(map(clean, text.splitlines())))
-        lines = [line.plain for line in whole.wrap(console, width)] or [""]
-        result += [f"{'' if number else name:9} {line}".rstrip() for number, line in enumerate(lines)]
-    return result
-
-
-def _show_so_far(report: Report, corrections: Corrections) -> None:
-    """Print a sentence on each mean that the labels so far correct, or on why no mean is corrected."""
-    now = corrections.with_labels(report.labels())
-    judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
-    means = [(summary, *now.corrected_mean(summary)) for summary in judged]
-    lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, mean, _ in means))
-    whys = dict.fromkeys(why for _, mean, why in means if mean is None)
-    for line in lines or (f"nothing is corrected: {why}" for why in whys):
-        print_lines(f"so far   {line}")

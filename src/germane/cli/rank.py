@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from germane.clean import clean, clean_lines
 from germane.cli.output import print_document, refuse_input
@@ -21,9 +21,6 @@ from germane.reports.text.ranking import check_output, print_trec, queries_table
 from germane.samples.contexts import document_ids
 from germane.samples.runs.formats import GOLD, RUN, role
 from germane.samples.runs.source import RowSource
-
-if TYPE_CHECKING:
-    from germane.statistics.comparison import Overlap
 
 _POLARS = {
     "POLARS_MAX_THREADS": "2",
@@ -81,6 +78,10 @@ def files_of(
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 
 
+_MOST_COMPARED = 32 << 20
+"""Runs of at most this size, in bytes, are compared with each other, because both are held in memory."""
+
+
 def _print(report: Report, chosen: Any, runs: Sequence[RowSource]) -> None:
     """Print the report of these runs in the format that the flags in `chosen` select."""
     for note in report.manifest["notes"]:
@@ -96,27 +97,19 @@ def _print(report: Report, chosen: Any, runs: Sequence[RowSource]) -> None:
             queries_table(report).print(sys.stdout)
             print()
         ranked_table(report).print(sys.stdout)
-        if len(runs) == 2 and (overlap := _overlap(chosen, runs)) is not None:
-            print(f"rank-biased overlap of the two runs: {overlap}")
+        sizes = [run.file.stat().st_size for run in runs if run.file]
+        if len(runs) == 2 and max(sizes, default=0) <= _MOST_COMPARED:
+            from germane.samples.runs.hits import read_run
+            from germane.statistics.comparison import mean_overlap, rank_biased_overlap
+
+            how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
+            first, second = (read_run(run.source, **how) for run in runs)
+            both = (query for query in first if query in second)
+            overlap = mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both)
+            if overlap is not None:
+                print(f"rank-biased overlap of the two runs: {overlap}")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
-
-
-_MOST_COMPARED = 32 << 20
-"""Runs of at most this size, in bytes, are compared with each other, because both are held in memory."""
-
-
-def _overlap(chosen: Any, runs: Sequence[RowSource]) -> Overlap | None:
-    """Return the mean rank-biased overlap of two runs over their common queries."""
-    from germane.samples.runs.hits import read_run
-    from germane.statistics.comparison import mean_overlap, rank_biased_overlap
-
-    if any(run.file and run.file.stat().st_size > _MOST_COMPARED for run in runs):
-        return None
-    how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
-    first, second = (read_run(run.source, **how) for run in runs)
-    both = (query for query in first if query in second)
-    return mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both)
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:

@@ -243,15 +243,11 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             problem = f"the setting {name} is {value!r}, not a value of type {types}"
             fix = f"write a value of type {types}"
         elif flag.least is not None and isinstance(value, int | float) and value < flag.least:
-            problem, fix = (
-                f"the setting {name} is {value}, below {flag.least:g}",
-                f"write {flag.least:g} or more",
-            )
+            problem = f"the setting {name} is {value}, below {flag.least:g}"
+            fix = f"write {flag.least:g} or more"
         elif flag.choices and value not in flag.choices:
-            problem, fix = (
-                f"unknown value {value!r} of the setting {name}",
-                f"write {' or '.join(flag.choices)}",
-            )
+            problem = f"unknown value {value!r} of the setting {name}"
+            fix = f"write {' or '.join(flag.choices)}"
         else:
             texts = tuple(map(str, value if isinstance(value, list) else [value]))
             read = flag.read(texts, name) if flag.read else texts

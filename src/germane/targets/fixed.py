@@ -91,20 +91,16 @@ class RecordedTarget(Target):
         if are_line_numbers(texts := texts_of(samples)):
             self._ids = ids_of(texts)
 
-    def _id_of(self, sample: Sample) -> str:
-        """Return the id under which the answer is recorded: the sample's own, or that with the same query."""
-        same = self._ids.get(" ".join(sample.query.split()), [])
-        if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
-            return sample.id
-        if len(same) != 1:
-            found = f"{len(same) or 'no'} answers to the query {sample.query[:60]!r}"
-            raise TargetError(f"{self.path} has no ids, and {found}; give each sample an id")
-        return same[0]
-
     async def ask(self, case: Case) -> Sample:
         """Return the recorded answer to a case. Raises TargetError if no answer is recorded for it."""
         sample = case.sample
-        result = self._recorded.get((self._id_of(sample), 0 if self._trials == {0} else sample.trial))
+        same, known = self._ids.get(" ".join(sample.query.split()), []), sample.id
+        if known not in same and self._ids and are_line_numbers([known]):
+            if len(same) != 1:
+                found = f"{len(same) or 'no'} answers to the query {sample.query[:60]!r}"
+                raise TargetError(f"{self.path} has no ids, and {found}; give each sample an id")
+            (known,) = same
+        result = self._recorded.get((known, 0 if self._trials == {0} else sample.trial))
         if result is None:
             problem = f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}"
             raise TargetError(f"{problem}; record the answer of this case")

@@ -100,7 +100,23 @@ class HttpTarget(Target):
                     f"{problem}; check url, or leave the settings answer and contexts out of the targets file"
                 ) from None
             return text
-        return self._fields(document)
+        if not (self.answer_at or self.contexts_at):
+            return document
+        result: dict[str, Json] = {}
+        if isinstance(document, dict) and (failed := failure_of(document)) is not None:
+            raise TargetError(failed)
+        if self.answer_at is not None and (answer := _at(document, self.answer_at)) is not None:
+            result["response"] = as_text(answer)
+        if self.contexts_at is not None:
+            listed = _at(document, self.contexts_at)
+            if not isinstance(listed, list):
+                fix = "set contexts: in the target to the JSON pointer of the list of contexts"
+                raise TargetError(f"the response has no list at {self.contexts_at}; {fix}")
+            result["contexts"] = [
+                {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
+                for value in listed
+            ]
+        return result
 
     async def close(self) -> None:
         """Close the HTTP client and its connections."""
@@ -179,25 +195,6 @@ class HttpTarget(Target):
         finally:
             await response.aclose()
         return response, body.decode("utf-8", "replace")
-
-    def _fields(self, document: Json) -> Json:
-        if not (self.answer_at or self.contexts_at):
-            return document
-        result: dict[str, Json] = {}
-        if isinstance(document, dict) and (failed := failure_of(document)) is not None:
-            raise TargetError(failed)
-        if self.answer_at is not None and (answer := _at(document, self.answer_at)) is not None:
-            result["response"] = as_text(answer)
-        if self.contexts_at is not None:
-            listed = _at(document, self.contexts_at)
-            if not isinstance(listed, list):
-                fix = "set contexts: in the target to the JSON pointer of the list of contexts"
-                raise TargetError(f"the response has no list at {self.contexts_at}; {fix}")
-            result["contexts"] = [
-                {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
-                for value in listed
-            ]
-        return result
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:

@@ -76,7 +76,24 @@ def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]
     provider is unknown.
     """
     path = find_targets_file(Path(where)) if Path(where).is_dir() else Path(where)
-    entry = _entry(name, path)
+    root = parse_yaml(read_text(path), str(path))
+    listed = (root.pairs or {}).get("targets")
+    if listed is None or listed.items is None:
+        fix = "write targets: [{name: ..., provider: ...}]"
+        raise root.fault("the targets file has no list of targets", fix)
+    names: dict[str, Node] = {}
+    for item in listed.items:
+        text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
+        if not text:
+            raise item.fault("this target has no name", "write name: my_rag")
+        if text in names:
+            fix = "give each target its own name"
+            raise item.fault(f"target names must be unique; {text!r} occurs twice", fix)
+        names[text] = item
+    if name not in names:
+        fix = f"name one of {', '.join(names)}"
+        raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
+    entry = names[name]
     kind = (entry.pairs or {}).get("provider")
     fix = f"write provider: {' or '.join([*PROVIDERS, *all_of('targets')])}"
     if kind is None:
@@ -103,25 +120,3 @@ def find_targets_file(folder: Path) -> Path:
             break
     problem = f"there is no targets file (targets.yaml) in {start} or above, up to {path}"
     raise InputError(problem, fix="write targets.yaml in that folder, or give --targets FILE")
-
-
-def _entry(name: str, path: Path) -> Node:
-    root = parse_yaml(read_text(path), str(path))
-    listed = (root.pairs or {}).get("targets")
-    if listed is None or listed.items is None:
-        fix = "write targets: [{name: ..., provider: ...}]"
-        raise root.fault("the targets file has no list of targets", fix)
-    names: dict[str, Node] = {}
-    for item in listed.items:
-        text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
-        if not text:
-            raise item.fault("this target has no name", "write name: my_rag")
-        if text in names:
-            raise item.fault(
-                f"target names must be unique; {text!r} occurs twice", "give each target its own name"
-            )
-        names[text] = item
-    if name not in names:
-        fix = f"name one of {', '.join(names)}"
-        raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
-    return names[name]
