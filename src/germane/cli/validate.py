@@ -16,7 +16,7 @@ from germane.evaluation.plan import Plan, named_files
 from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
-from germane.labelling.testset.reading import TestSet, is_gold, is_set
+from germane.labelling.testset.reading import TestSet, is_set, trec_kind
 from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.samples.files import Notices, Warn, read_text
@@ -80,7 +80,7 @@ def _sorted(paths: Sequence[Path], *, has_gold: bool) -> tuple[list[Path], list[
     files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
     for path in dict.fromkeys(paths):
         with _noting(faults):
-            has_gold = is_gold(path) or has_gold
+            has_gold = trec_kind(path) == "gold" or has_gold
             readable.append(path)
     for path in readable:
         with _noting(faults):

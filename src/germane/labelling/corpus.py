@@ -256,7 +256,7 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
     """Return which gold ids are not in the corpus, which have changed texts, and where the quotes occur."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
-    quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
+    quotes = [(sample.id, at.quote) for sample in samples for at in sample.evidence or () if at.quote]
     matches = corpus.find(quote for _, quote in quotes)
     rows = [
         QuoteRow(name, quote, any(at.share == 1.0 for at in matches[quote]), matches[quote])
@@ -280,7 +280,7 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}
     now = corpus.texts_of(ids)
     kept = {id_ for id_ in ids if id_ in now and (id_ not in before or _same(before[id_], now[id_]))}
-    quotes = [quote for sample in samples for _, quote in _quotes(sample)]
+    quotes = [at.quote for sample in samples for at in sample.evidence or () if at.quote]
     texts = {id_: before[id_] for id_ in ids - kept if id_ in before}
     matches = corpus.find([*quotes, *texts.values()])
     of_quote = {quote: _holders(matches[quote], is_quote=True) for quote in quotes}
@@ -298,7 +298,8 @@ def _moved(
 ) -> Sample:
     """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`."""
     sure, unsure = dict[str, int](), dict[str, int]()
-    qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
+    qrels = dict(sample.qrels or {})
+    quoted = [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
         grade = max(qrels.get(document, best) if document else best, 1)
@@ -342,10 +343,6 @@ def _assign_grade(
         number = 1 + sum(name.startswith("*") for name in gold[1])
         gold[1][f"*{number}"] = grade
         moved.lost.append({"sample": of[0], "what": of[1]})
-
-
-def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:

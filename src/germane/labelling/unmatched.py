@@ -104,15 +104,11 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     queries = []
     for sample in report.tables.samples_of(zero):
         found = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
-        gold = gold_ids(sample)
-        missed = [name for name in _relevant(sample) if name not in found]
+        gold, grades = gold_ids(sample), sample.qrels or {}
+        missed = [name for name in gold if grades.get(name, 1) > 0 and name not in found]
         queries.append((missed, [name for name in found if name not in gold]))
     if pairs := near_misses(queries):
         yield near_note(pairs)
-
-
-def _relevant(sample: Sample) -> list[str]:
-    return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
 
 
 def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[str]]:
@@ -123,7 +119,8 @@ def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[
     """
     gold, listed = dict[str, None](), dict[str, None]()
     for sample in samples:
-        gold |= dict.fromkeys(_relevant(sample))
+        grades = sample.qrels or {}
+        gold |= dict.fromkeys(name for name in gold_ids(sample) if grades.get(name, 1) > 0)
         listed |= dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
     is_met = not gold.keys().isdisjoint(listed)
     return (list(gold) if listed and not is_met else []), len(gold), listed.keys()

@@ -48,7 +48,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
             if label.source != "gold" and label.grade is not None
         ]
         if results:
-            yield _line({"data": results})
+            yield json.dumps({"data": results}, ensure_ascii=False) + "\n"
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
@@ -88,8 +88,5 @@ def langfuse(report: ReportData) -> Iterator[str]:
                 "metadata": {**source, "germane": __version__},
                 "timestamp": str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00"),
             }
-            yield _line({key: value for key, value in row.items() if value is not None})
-
-
-def _line(document: Json) -> str:
-    return json.dumps(document, ensure_ascii=False) + "\n"
+            known = {key: value for key, value in row.items() if value is not None}
+            yield json.dumps(known, ensure_ascii=False) + "\n"

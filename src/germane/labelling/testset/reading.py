@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from germane.questions.text import words
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import Notices, dataset_files, read_text
 from germane.samples.reading import READERS, read_samples, suffix_of
-from germane.samples.runs.formats import GOLD, RUN, Kind, first_lines, format_of
+from germane.samples.runs.formats import GOLD, RUN, first_lines, format_of
 from germane.samples.runs.hits import read_run
 from germane.samples.runs.source import read_qrels
 from germane.types import Sample
@@ -68,9 +69,9 @@ class TestSet:
         self._random, self._count = np.random.default_rng(0), 0
         self.absent: dict[str, None] | None = None
         self.document = ""
-        files = [path for path in paths if not is_gold(path)]
+        files = [path for path in paths if trec_kind(path) != "gold"]
         grades: dict[str, Mapping[str, int]] = {}
-        for path in filter(None, [qrels, *(path for path in paths if is_gold(path))]):
+        for path in filter(None, [qrels, *(path for path in paths if path not in files)]):
             grades |= read_qrels(path)
         inside = (path for path in files if path.is_dir() and dataset_files(path, "corpus"))
         self._corpus = corpus or next(inside, None)
@@ -93,7 +94,7 @@ class TestSet:
     def _read(self, files: Sequence[Path], grades: Mapping[str, Mapping[str, int]]) -> None:
         runs: list[Path] = []
         for path in files:
-            if is_run(path):
+            if trec_kind(path) == "run":
                 runs.append(path)
                 continue
             samples: Iterable[Sample]
@@ -112,7 +113,7 @@ class TestSet:
             for name, gold in grades.items():
                 if name not in known:
                     known[name] = self._queries[name, ""] = TestQuery(name)
-                known[name].gold |= _relevant(gold)
+                known[name].gold |= dict.fromkeys(doc for doc, grade in gold.items() if grade > 0)
         for path in runs:
             self.systems[path.name] = None
             for name, docs in read_run(path).items():
@@ -124,7 +125,8 @@ class TestSet:
         query = self._queries.setdefault(name, TestQuery(sample.id, sample.query))
         query.situation = "\n".join(str(message.content) for message in sample.history)
         query.cluster = query.cluster or sample.cluster
-        query.gold |= _relevant(sample.qrels or {}) | dict.fromkeys(chain.from_iterable(sample.gold or ()))
+        query.gold |= dict.fromkeys(doc for doc, grade in (sample.qrels or {}).items() if grade > 0)
+        query.gold |= dict.fromkeys(chain.from_iterable(sample.gold or ()))
         query.gold |= dict.fromkeys(piece.doc for piece in sample.evidence or () if piece.doc)
         query.quotes |= dict.fromkeys(piece.quote for piece in sample.evidence or () if piece.quote)
         query.groups = max(query.groups, len(sample.gold or ()))
@@ -156,20 +158,13 @@ class TestSet:
             self.rest[at] = text
 
 
-def is_gold(path: Path) -> bool:
-    """Return True if a file holds TREC qrels: lines of `query 0 document grade`."""
-    return _is_trec(path, GOLD) and len(first_lines(path)[0][1].split()) == 4
-
-
-def is_run(path: Path) -> bool:
-    """Return True if a file holds a TREC run: lines of `query Q0 document rank score name`."""
-    return _is_trec(path, RUN) and not is_gold(path)
-
-
-def _is_trec(path: Path, kind: Kind) -> bool:
+def trec_kind(path: Path) -> Literal["gold", "run", ""]:
+    """Return whether a file holds TREC qrels (`query 0 document grade`) or a TREC run; "" for others."""
     if not path.is_file() or suffix_of(path) in {*READERS, ".yaml", ".yml"} or not first_lines(path):
-        return False
-    return format_of(path, None, kind) == "trec"
+        return ""
+    if format_of(path, None, GOLD) == "trec" and len(first_lines(path)[0][1].split()) == 4:
+        return "gold"
+    return "run" if format_of(path, None, RUN) == "trec" else ""
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
@@ -181,7 +176,7 @@ def is_set(path: Path, *, has_gold: bool) -> bool:
     if path.is_dir():
         return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
     # without gold they may be documents
-    return is_gold(path) or is_run(path) or bool(has_gold and (_columns_of(path) or _topics(path)))
+    return bool(trec_kind(path) or (has_gold and (_columns_of(path) or _topics(path))))
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
@@ -212,7 +207,3 @@ def _rank(query: TestQuery, system: str, order: Iterable[str]) -> None:
     for rank, name in enumerate(dict.fromkeys(order), 1):
         if name in query.gold:
             ranks[name] = rank
-
-
-def _relevant(grades: Mapping[str, int]) -> dict[str, None]:
-    return dict.fromkeys(name for name, grade in grades.items() if grade > 0)
