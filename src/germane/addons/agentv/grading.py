@@ -88,15 +88,17 @@ _PROTOCOL = {
 """Keys of the code-judge protocol; a document without `query` that has one of them is not a sample."""
 
 
-def _read(document: Mapping[str, Json], warn: Warn | None = None) -> tuple[Sample, str, GradeOptions]:
+def _read(
+    document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
+) -> tuple[Sample, str, GradeOptions]:
     """Return the sample in a document, a note if its contexts were found by splitting a text, and the options.
 
-    The options are in the document's `config` or at its top level.
+    The options are in the `config` of `given` or at its top level.
     """
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
-    known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
-    found: dict[str, Json] = {name: document[key] for key, name in known.items()}
-    if isinstance(config := document.get("config"), Mapping):
+    known = {key: name for key in given if (name := names.get(fold(key))) in _ON_TOP}
+    found: dict[str, Json] = {name: given[key] for key, name in known.items()}
+    if isinstance(config := given.get("config"), Mapping):
         found |= {names.get(fold(key)) or key: value for key, value in config.items()}
     options = read_model(GradeOptions, node_of(found, SourceLocation("config")), warn=warn)
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
@@ -107,7 +109,7 @@ def _read(document: Mapping[str, Json], warn: Warn | None = None) -> tuple[Sampl
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
     """Return the sample in `document`: what AgentV sends to a code judge, or a sample as a JSON object."""
-    return _read({**document, "config": options})[0]
+    return _read(document, {"config": options})[0]
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
@@ -203,7 +205,7 @@ def grade_stdin(
     if not isinstance(document, dict):
         fix = 'send {"question": ..., "candidate_answer": ...}'
         raise InputError("stdin must hold one JSON object", fix=fix)
-    sample, note, options = _read(document, Notices(lambda notice: say(f"warning: {notice}")))
+    sample, note, options = _read(document, document, Notices(lambda notice: say(f"warning: {notice}")))
     chosen = measure_named(measure, lenient=True)
     if chosen.definition.family == "graded":
         fix = "name a measure; germane measures lists them"
