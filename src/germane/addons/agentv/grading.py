@@ -91,7 +91,7 @@ _PROTOCOL = {
 def _read(
     document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
 ) -> tuple[Sample, str, GradeOptions]:
-    """Return the sample in a document, a note if its contexts were found by splitting a text, and the options.
+    """Return the sample in a document, a note if its contexts came from splitting a text, and the options.
 
     The options are in the `config` of `given` or at its top level.
     """

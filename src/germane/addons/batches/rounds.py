@@ -1,6 +1,6 @@
 """Send a run's questions in OpenAI's batches, in rounds, until all are answered.
 
-Many gateways and servers support this API: a file of requests is uploaded, and a file of answers is downloaded.
+Many gateways and servers support this API: a file of requests is uploaded, a file of answers downloaded.
 No batch is paid for twice. Before a batch is created, its requests are committed to the ledger under a name
 that is sent to the provider. Its answers are committed before it is marked as done. If the process is killed
 in between, the next round looks for the batch by that name.

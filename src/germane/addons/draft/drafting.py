@@ -1,7 +1,7 @@
 """Draft questions in attempts, which are accepted or rejected in order.
 
-An attempt drafts a question from one passage with at most four calls. Passages that may also answer it are searched for
-by BM25 and with the user's own retriever.
+An attempt drafts a question from one passage with at most four calls. Passages that may also answer it are
+searched for by BM25 and with the user's own retriever.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _finish(
     *,
     json: bool,
 ) -> int:
-    """Write and print the drafted set, and return the exit code; `before` is the folder's draft.json so far."""
+    """Write and print the set, and return the exit code; `before` is the folder's earlier draft.json."""
     rows = [attempt.row for attempt in drafter.kept]
     labels = files.read_labels(output, rows)
     settled = {row["id"] for row in rows} - {label["item"] for label in labels}

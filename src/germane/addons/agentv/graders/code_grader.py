@@ -1,4 +1,4 @@
-"""A grader that runs the user's program (the code-judge protocol), and the prompts that it sends to the judge."""
+"""A grader that runs the user's program (the code-judge protocol), and prompts from it to the judge."""
 
 from __future__ import annotations
 

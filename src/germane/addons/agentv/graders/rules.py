@@ -1,4 +1,4 @@
-"""Graders that apply a rule: tests of an answer's text, limits on duration, cost and tokens, and expected tool calls."""
+"""Graders that apply a rule: tests of a text, limits on duration, cost and tokens, expected tool calls."""
 
 from __future__ import annotations
 
