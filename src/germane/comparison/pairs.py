@@ -41,11 +41,10 @@ from germane.types import Context, Sample
 _TOLERANCE = 1e-9  # the largest rounding error: weights and differences closer than this are equal
 MOST_SPLIT = 20_000
 """The most cases for which a difference is split, as each list must be scored once more."""
-_BLOCK = 500
+_BLOCK = 500  # the number of cases that are scored together
 _TEXTS = ("reference", "criterion")
 """Fields, besides query and contexts, whose text may be part of a measure's questions."""
 _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
-
 
 _Clusters: TypeAlias = NDArray[np.generic] | None
 _Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
@@ -292,19 +291,16 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
         if names := [name for name in names if key == "settings" or (name in ours and name in theirs)]:
             return f"{both} with different {what}{', '.join(names)}"
     for name in measures:
-        served, others = _served(a, name), _served(b, name)
-        if served and others and not served.keys() & others.keys():
+        answered = []  # by side: the models that answered although another was requested
+        for side in (a, b):
+            identity, basis = side.report.judge.identity, side.report[name, side.system].basis
+            asked = {part for model in models_in(identity) for part in (model, model.partition(":")[2])}
+            answered.append([model for model in basis.models if model and model not in asked])
+        served, others = answered
+        if served and others and not set(served) & set(others):
             models = f"{a.name} by {', '.join(served)}, {b.name} by {', '.join(others)}"
             return f"{both} by {source}, but another model answered: {models}"
     return ""
-
-
-def _served(side: Side, measure: str) -> Mapping[str, int]:
-    """Return the number of judgements by model, for models that answered although another was requested."""
-    identity = side.report.judge.identity
-    asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
-    models = side.report[measure, side.system].basis.models
-    return {model: n for model, n in models.items() if model and model not in asked}
 
 
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
@@ -407,11 +403,10 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
     a, b, measure = pair.a, pair.b, known_measure(pair.a.types[name])
     sources = {a.source(name), b.source(name)}
     reasons = {
-        "this version of germane does not know the measure, so it cannot be computed again": measure is None,
         "the measure mixes people's labels with a judge's": "best" in sources,
         "one system's verdicts are people's labels, the other's are gold": sources == {"human", "gold"},
-        "the score is a script's, which cannot be computed again": (
-            measure is not None and measure.definition.family == "graded"
+        "the score is a script's or of an unknown measure, which cannot be computed again": (
+            measure is None or measure.definition.family == "graded"
         ),
         "the samples of both systems are needed; only report folders of germane run have them": not (
             a.has_samples and b.has_samples

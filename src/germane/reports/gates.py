@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from germane.clean import clean, counted
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
+from germane.places.table import Floats
 from germane.reports.summary import (
     LIKE_THESE,
     THESE,
@@ -178,6 +179,7 @@ class Gate:
 
 
 UNMEASURED = "nothing was measured"
+SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
 NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
@@ -323,17 +325,13 @@ def _uncorrected(
     return outcome, text + (POINT if gate.how == "mean" else "")
 
 
-Ends = Sequence[NDArray[np.float64]]
-"""The smallest and the largest possible value of each case; they are equal if no score is missing."""
-SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
-
-
 def _of_values(
-    gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
+    gate: Gate, names: Sequence[str], ends: Sequence[Floats], slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
     """Decide a gate on the share of cases that meet its condition, or on the worst mean of the `slices`.
 
-    It is undecided if slices of fewer than five cases change the outcome.
+    `ends` are the smallest and the largest possible value of each case in `names`. It is undecided if slices
+    of fewer than five cases change the outcome.
     """
     if gate.share:
         limit = gate.share.lstrip("<>=")
