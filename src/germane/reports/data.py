@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
-from math import fsum
+from math import fsum, inf
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,7 +97,11 @@ def case_of(
     below, strict = dict[str, bool | None](), set[str]()
     for score, grader in rows:
         if grader is not None and grader.required is not None:
-            below[score.measure] = _is_below(score, grader, grader.required)
+            # undecided if missing verdicts leave both open
+            ends = (score.value, score.value) if score.value is not None else score.bounds
+            low, high = sorted(_good(grader, end) for end in ends) if ends else (-inf, inf)
+            limit = grader.required
+            below[score.measure] = True if high < limit else False if low >= limit else None
         if grader is not None and grader.strict and (score.why or "").startswith(STRICT):
             strict.add(score.measure)
     least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
@@ -124,15 +128,6 @@ def case_of(
 
 def _good(grader: Grader | None, value: float) -> float:
     return value if grader is None else grader.measure.definition.good(value)
-
-
-def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Return True if a grader's score is below `least`; None if missing verdicts leave this undecided."""
-    ends = (score.value, score.value) if score.value is not None else score.bounds
-    if ends is None:
-        return None
-    low, high = sorted(_good(grader, end) for end in ends)
-    return True if high < least else False if low >= least else None
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:

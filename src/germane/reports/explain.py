@@ -19,7 +19,6 @@ from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import fraction, least_level
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
-from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import program_of
 from germane.places.lists import Settings, labelled_contexts, places_of
@@ -321,7 +320,14 @@ class Explainer:
         if measure is None or self.result(score) is not None:
             row.details = dict(explanation.details)
         elif placed is not None:
-            row.numbers = numbers_of(measure, *placed, score.value)
+            table, row.numbers, value = placed[0].table_of(placed[1]), None, score.value
+            plain = table.rows == 1 and measure.settings.get("holes", "zero") == "zero"
+            if plain and value and measure.name == "RR" and table.chances is None:
+                row.numbers = f"1 / {round(1 / value)}"
+            elif plain and value is not None and (sides := fraction(measure, table)):
+                share, whole = (float(side[0]) for side in sides)
+                if whole and abs(share / whole - value) <= _ROUNDING:  # no labels were added after scoring
+                    row.numbers = f"{share:.6g} / {whole:.6g}"
         row.reasoning, row.band = explanation.reasoning, explanation.band
         if placed is None:  # a ranking's passages are already in the table of ranks
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
@@ -357,20 +363,6 @@ class Explainer:
             line = PlaceLine(rank, context.id, context.score, context.text, item, labels)
             calls[call - 1].contexts.append(line)
         return calls
-
-
-def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's formula with a sample's numbers, such as "2 / 5", if it gives `value`."""
-    table = places.table_of(sample)
-    if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
-        return None
-    if measure.name == "RR" and value and table.chances is None:
-        return f"1 / {round(1 / value)}"
-    sides = fraction(measure, table)
-    share, whole = (float(side[0]) for side in sides) if sides else (0.0, 0.0)
-    if not whole or abs(share / whole - value) > _ROUNDING:  # labels were added after scoring
-        return None
-    return f"{share:.6g} / {whole:.6g}"
 
 
 _ROUNDING = 5e-7  # the largest difference between a stored and a recomputed score

@@ -261,14 +261,13 @@ def _counted(tables: Tables) -> dict[str, Json]:
 
 def reports_in(folder: Path) -> list[Path]:
     """Return the report folders in a folder, the latest first, by their manifests' dates, then file times."""
-
-    def created(report: Path) -> tuple[str, int]:
-        time = ""
+    found = []
+    for file in folder.glob("*/manifest.json"):
+        created = ""
         with suppress(InputError):
-            time = str(read_manifest(report).get("created", ""))
-        return time, (report / "manifest.json").stat().st_mtime_ns
-
-    return sorted((file.parent for file in folder.glob("*/manifest.json")), key=created, reverse=True)
+            created = str(read_manifest(file.parent).get("created", ""))
+        found.append((created, file.stat().st_mtime_ns, file.parent))
+    return [report for *_, report in sorted(found, reverse=True)]
 
 
 def complete_in(folder: Path) -> Iterator[Path]:
