@@ -68,17 +68,13 @@ class Excerpt:
         case = whole.case_scores.case
         self.total = int(case.max(initial=-1)) + 1
         self.kept = min(self.total, most)
+        self.share = self.kept / self.total if self.total else 1.0  # the proportion of queries on the page
         keep, summaries = np.arange(len(case)), whole.summaries
         if self.kept < self.total:
             drawn = np.random.default_rng(SEED).choice(self.total, most, replace=False)
             keep = np.flatnonzero(np.isin(case, drawn))
             summaries = tuple(whole.summaries_of(keep))
         self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
-
-    @property
-    def share(self) -> float:
-        """The proportion of the report's queries that are on the page, from 0 to 1."""
-        return self.kept / self.total if self.total else 1.0
 
     def in_words(self) -> str:
         """Return the numbers of queries on the page and in all: "1,200 of 5,000"; "" if they are equal."""
