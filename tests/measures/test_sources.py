@@ -14,7 +14,7 @@ from germane.evaluation.evaluate import rescore
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
 from germane.measures.declaration import graders_of, parse_measures
-from germane.measures.eligibility import applicable
+from germane.measures.outcome import applicable
 from germane.measures.scoring import Block, Job
 from germane.places.lists import Settings
 from germane.tables.labels import Label, LabelBook, relevance_item

@@ -31,9 +31,8 @@ from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
 from germane.measures.declaration import graders_of
-from germane.measures.eligibility import applicable
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome
+from germane.measures.outcome import Outcome, applicable
 from germane.measures.scoring import Block, Job
 from germane.places.lists import Settings
 from germane.places.places import Places

@@ -160,7 +160,7 @@ class Working:
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
         """Return the items asked about, by number of the job in the block; add the answers to `rows`."""
         asked = defaultdict[int, list[AskedItem]](list)
-        for job, passages, measures in self.block.read_as_verdicts():
+        for job, passages, measures in self.block.verdicts:
             asked[job] += _items_of(passages)
             for measure in measures:
                 rows.reads.setdefault(measure, set()).add("relevance")

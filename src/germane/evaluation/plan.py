@@ -22,7 +22,7 @@ from germane.evaluation.spec import IN_FILES, LOOKED_AT, Spec, default_measures,
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import Grader, graders_of, needs_judge, parse_measures
-from germane.measures.eligibility import applicable
+from germane.measures.outcome import applicable
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.lists import Settings

@@ -131,7 +131,7 @@ def bounds(
         table, missing = table.kept(kept), missing[kept]
     grades = [(float(grade), float(grade)) for grade in range(top + 1)]
     yes_or_no = binary or not _graded(measure)
-    answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
+    answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)  # (gain, level)
     verdicts = np.unique(missing[missing >= 0])
     combinations = len(answers) ** len(verdicts)
     work = combinations
@@ -142,10 +142,22 @@ def bounds(
     if combinations > MOST or work > _MOST_WORK:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
-    result, powers = [], len(answers) ** np.arange(len(verdicts))
-    for at in range(0, combinations, step):
-        numbers = np.arange(at, min(at + step, combinations))[:, None]
-        filled = _assigned(table, missing, verdicts, answers[numbers // powers % len(answers)])
+    result, powers, unknown = [], len(answers) ** np.arange(len(verdicts)), missing >= 0
+    verdict = np.searchsorted(verdicts, missing[unknown])
+    for at in range(0, combinations, step):  # a copy of the rankings per combination
+        numbers = np.arange(at, min(at + step, combinations))
+        tried = answers[numbers[:, None] // powers % len(answers)][:, verdict]
+        level = np.tile(np.where(table.judged, table.level, np.nan), (len(numbers), 1))
+        gain = np.tile(table.gain, (len(numbers), 1))
+        level[:, unknown], gain[:, unknown] = tried[..., 1], tried[..., 0]
+        filled = RankedLabels.of_columns(  # the ideal ranking of each copy is made of its own labels
+            pointers_of(np.tile(np.diff(table.pointers), len(numbers))),
+            level.ravel(),
+            gain.ravel(),
+            rel=table.rel,
+            chances=None if table.chances is None else np.tile(table.chances, (len(numbers), 1)),
+            several=None if table.several is None else np.tile(table.several, len(numbers)),
+        )
         result.append(values(measure, filled).reshape(-1, table.rows).mean(axis=1))
     means = np.concatenate(result)
     return float(means.min()), float(means.max())
@@ -154,25 +166,3 @@ def bounds(
 def _graded(measure: Measure) -> bool:
     """Return True if the measure uses grades as gains, False if it only compares them with `rel`."""
     return "rel" not in measure.definition.params
-
-
-def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """Return a table with a copy of the rankings for each combination of missing labels.
-
-    `missing` has the number of the missing label of each passage, or -1. `verdicts` are the distinct numbers.
-    `answers`, shape (combinations, verdicts, 2), holds the (gain, level) of each missing label. The ideal
-    ranking of each copy is made of the copy's own labels.
-    """
-    times, unknown = len(answers), missing >= 0
-    value = answers[:, np.searchsorted(verdicts, missing[unknown])]
-    level = np.tile(np.where(table.judged, table.level, np.nan), (times, 1))
-    gain = np.tile(table.gain, (times, 1))
-    level[:, unknown], gain[:, unknown] = value[..., 1], value[..., 0]
-    return RankedLabels.of_columns(
-        pointers_of(np.tile(np.diff(table.pointers), times)),
-        level.ravel(),
-        gain.ravel(),
-        rel=table.rel,
-        chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
-        several=None if table.several is None else np.tile(table.several, times),
-    )

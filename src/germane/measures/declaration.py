@@ -57,7 +57,16 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
 
     def declare(body: Body) -> Measure:
         doc, asks = inspect.getdoc(body) or "", inspect.isgeneratorfunction(body)
-        takes = list(inspect.signature(body).parameters)
+        takes, params = list(inspect.signature(body).parameters), dict[str, Param]()
+        for key, parameter in () if "params" in options else inspect.signature(body).parameters.items():
+            if key in {"settings", "k", takes[0]}:
+                continue
+            if type(parameter.default) not in {bool, int, float, str}:
+                raise MeasureError(
+                    f"{body.__name__}: the parameter {key} needs a default that is a number, a string, True or False",
+                    fix=f"write a default such as {key}=1, or declare {key} with @measure(params=...)",
+                )
+            params[key] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
         usual = {
             "name": body.__name__ if callable(name) else name or body.__name__,
             "family": "judged",
@@ -65,7 +74,7 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
             "needs": ("contexts",),
             "formula": doc.partition("\n")[0],
             "doc": doc,
-            "params": {} if "params" in options else _params_of(body, {"settings", "k", *takes[:1]}),
+            "params": params,
             "calls": "?" if asks else "0",
             "labels": "judge" if asks else "gold",
             "cutoff": "optional" if "k" in takes else "none",
@@ -87,33 +96,16 @@ def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) ->
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
-            table = table.condensed
+            table = table.kept(table.judged)  # Sakai, "Alternatives to Bpref", SIGIR 2007
         arguments = {name: k if name == "k" else params[name] for name in takes}
         if "rel" in arguments and arguments["rel"] is None:
             arguments["rel"] = table.rel
         return formula(table, **arguments)
 
-    usual = {
-        "nothing": "0 if nothing relevant is retrieved",
-        "cutoff": "optional" if "k" in takes else "none",
-    }
+    nothing, cutoff = "0 if nothing relevant is retrieved", "optional" if "k" in takes else "none"
+    usual = {"nothing": nothing, "cutoff": cutoff}
     new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **options})
     return Measure(name, FrozenDict(define(new).when))
-
-
-def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """Return the parameters that a function declares by its arguments and their defaults."""
-    params = {}
-    for name, parameter in inspect.signature(body).parameters.items():
-        if name in ours:
-            continue
-        if type(parameter.default) not in {bool, int, float, str}:
-            raise MeasureError(
-                f"{body.__name__}: the parameter {name} needs a default that is a number, a string, True or False",
-                fix=f"write a default such as {name}=1, or declare {name} with @measure(params=...)",
-            )
-        params[name] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
-    return params
 
 
 FILE_MARK = ".py:"
@@ -151,15 +143,23 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
     `lenient`, a required cut-off may be missing. Raises InputError if the measure is unknown, if its Python
     file is missing or fails to run, or if the eval file is not trusted.
     """
-    if FILE_MARK in text:
-        if folder is not None:
-            check_trusted(f"a measure runs {text!r}")
-        head, _, rest = text.partition(FILE_MARK)
-        path = Path(f"{head}.py").expanduser()
-        path = path if path.is_absolute() or folder is None else folder / path
-        name = rest.partition("(")[0].partition("@")[0].strip()
-        text = _measure_in(_module(path.resolve()), name, path).name + rest.strip()[len(name) :]
-    return Measure.parse(text, lenient=lenient)
+    if FILE_MARK not in text:
+        return Measure.parse(text, lenient=lenient)
+    if folder is not None:
+        check_trusted(f"a measure runs {text!r}")
+    head, _, rest = text.partition(FILE_MARK)
+    path = Path(f"{head}.py").expanduser()
+    path = path if path.is_absolute() or folder is None else folder / path
+    module, name = _module(path.resolve()), rest.partition("(")[0].partition("@")[0].strip()
+    found = getattr(module, name, None) if name else None
+    if inspect.isfunction(found) and found.__module__ == module.__name__:  # not decorated
+        found = measure(found)
+        setattr(module, name, found)
+    if not isinstance(found, Measure):
+        have = ", ".join(key for key, value in vars(module).items() if isinstance(value, Measure))
+        fix = f"{path.name} defines {have or 'no measure'}; declare one with @germane.measures.measure"
+        raise InputError(f"{path} has no measure {name!r}", fix=fix)
+    return Measure.parse(found.name + rest.strip()[len(name) :], lenient=lenient)
 
 
 @cache
@@ -180,34 +180,17 @@ def _module(path: Path) -> ModuleType:
         del sys.modules[module.__name__]
         if isinstance(fault, KeyboardInterrupt):
             raise
-        raise _failed(path, fault) from None
+        frames = traceback.extract_tb(fault.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        line, message = lines[-1] if lines else None, str(fault)
+        if isinstance(fault, SyntaxError):
+            line, message = fault.lineno, fault.msg
+        what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
+        place = SourceLocation(str(path), line or 0)
+        raise InputError(what, fix="correct that file", place=place) from None
     finally:
         sys.path.remove(str(path.parent))
     return module
-
-
-def _failed(path: Path, fault: BaseException) -> InputError:
-    """Return an InputError for the exception `fault` in a user's file, with the line that raised it."""
-    frames = traceback.extract_tb(fault.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
-    message = fault.msg if isinstance(fault, SyntaxError) else str(fault)
-    what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
-    return InputError(what, fix="correct that file", place=SourceLocation(str(path), line or 0))
-
-
-def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
-    """Return the measure with this name in a user's module; a plain function is declared as a measure."""
-    result = getattr(module, name, None) if name else None
-    if isinstance(result, Measure):
-        return result
-    if inspect.isfunction(result) and result.__module__ == module.__name__:
-        declared = measure(result)
-        setattr(module, name, declared)
-        return declared
-    have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
-    fix = f"{path.name} defines {', '.join(have) or 'no measure'}; declare one with @germane.measures.measure"
-    raise InputError(f"{path} has no measure {name!r}", fix=fix)
 
 
 def install(name: str | None = None) -> None:

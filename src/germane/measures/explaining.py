@@ -9,7 +9,7 @@ from math import isinf
 from germane.clean import shorten
 from germane.measures.bounds import least_level, open_holes
 from germane.measures.measure import Definition, Measure
-from germane.measures.outcome import Item, Outcome
+from germane.measures.outcome import Outcome
 from germane.places.places import Places
 from germane.types import FrozenDict, Json
 
@@ -97,6 +97,10 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
     else:
         why = f" ({outcome.why})" if outcome.why and outcome.value is not None else ""
         reasoning = f"{len(hits)}/{len(checks)} chunks relevant, {_score(measure, outcome)}{why}"
+    value, band = outcome.value, ""
+    if value is not None and measure.name in _BANDS:
+        bands = _BANDS[measure.name].items()
+        band = next(word for least, word in bands if value >= least and (value > 0 or least < 0))
     return Explanation(
         outcome=outcome,
         hits=tuple(hits),
@@ -104,7 +108,7 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
         reasoning=reasoning,
         relevance_checks=tuple(checks),
         working=tuple(working),
-        band=_band(measure, outcome.value),
+        band=band,
     )
 
 
@@ -144,19 +148,11 @@ def _score(measure: Measure, outcome: Outcome) -> str:
     return f"{word} score: {outcome.value:.2f}"
 
 
-_BANDS = {
+_BANDS = {  # the quality of a score in words, from the lowest value on; below 0 stands for 0 itself
     "context_precision": {1.0: "perfect order", 0.5: "good with noise between", 0.0: "relevant passages buried",
                           -1.0: "nothing relevant"},
     "context_position": {1.0: "optimal", 0.7: "good", 0.4: "mixed", 0.0: "suboptimal", -1.0: "poor"},
 }  # fmt: skip
-
-
-def _band(measure: Measure, value: float | None) -> str:
-    """Return the quality of a score in words, such as "perfect order"; "" if the measure has no such words."""
-    if value is None or measure.name not in _BANDS:
-        return ""
-    bands = _BANDS[measure.name].items()
-    return next(word for least, word in bands if value >= least and (value > 0 or least < 0))
 
 
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
@@ -165,41 +161,29 @@ def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None =
     A stored outcome has no items; `derived` is then the same score, computed again from stored answers.
     """
     counted = derived or outcome
-    misses = [_worded(item) for item in counted.items if item.held is False]
-    misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
-    checks = [_counted(item) for item in counted.items]
+    texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    checks = list[dict[str, Json]]()
+    for item in counted.items:
+        texts[item.held].append(f"{item.text} - {item.why}" if item.why else item.text)
+        check: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
+        if item.weight != 1.0:
+            check["weight"] = item.weight
+        checks.append(check if item.worth is None else {**check, "worth": item.worth})
+    reasoning = _score(measure, outcome)
+    if counted.items and counted.what:  # 3/5 claims supported, the score, the first that are not
+        missing = [shorten(item.text, MISSING) for item in counted.items if item.held is False]
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
+        reasoning = f"{len(texts[True])}/{len(counted.items)} {counted.what}, {reasoning}{lacks}"
+    elif nothing := next((item.text for item in counted.items), ""):
+        reasoning = f"{nothing}, {reasoning}"
     return Explanation(
         outcome=outcome,
-        hits=tuple(_worded(item) for item in counted.items if item.held),
-        misses=tuple(misses),
-        reasoning=_judged_reasoning(measure, outcome, counted),
+        hits=tuple(texts[True]),
+        misses=(*texts[False], *(f"Not judged: {text}" for text in texts[None])),
+        reasoning=reasoning,
         details=FrozenDict({"checks": checks} if checks else {}),
     )
-
-
-def _worded(item: Item) -> str:
-    """Return the item as text, followed by the reason for its decision, if any."""
-    return f"{item.text} - {item.why}" if item.why else item.text
-
-
-def _counted(item: Item) -> dict[str, Json]:
-    fields: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
-    if item.weight != 1.0:
-        fields["weight"] = item.weight
-    return fields if item.worth is None else {**fields, "worth": item.worth}
-
-
-def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """Return a line: how many items in `counted` raised the score (3/5), the score, the first others."""
-    score = _score(measure, outcome)
-    if not counted.items or not counted.what:
-        nothing = next((item.text for item in counted.items), "")
-        return f"{nothing}, {score}" if nothing else score
-    hits = sum(item.held is True for item in counted.items)
-    missing = [shorten(item.text, MISSING) for item in counted.items if item.held is False]
-    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
-    return f"{hits}/{len(counted.items)} {counted.what}, {score}{lacks}"
 
 
 def as_json(definition: Definition) -> dict[str, Json]:

@@ -413,16 +413,21 @@ class Measure:
             name, k = trec["name"], trec["k"]
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
+        params: dict[str, Value] = {}
+        for option in filter(None, (p.strip() for p in (match["params"] or "").split(","))):
+            param, _, value = (piece.strip() for piece in option.partition("="))
+            if not param or not value or param in params:
+                raise MeasureError(
+                    f"{text!r}: {option!r} is not of the form name=value", fix="write NAME(param=value)"
+                )
+            params[param] = _value(value)
         cutoff = None if k is None else float(k) if "." in k else int(k)
-        measure = cls(name, FrozenDict(_params(match["params"] or "", text)), cutoff)
+        measure = cls(name, FrozenDict(params), cutoff)
         return measure if lenient else measure.require_cutoff()
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float | None:
-    """Return the cut-off as a rank or a level of recall; None if there is none.
-
-    Raises MeasureError if the measure does not allow this cut-off.
-    """
+    """Return the cut-off as a rank or a level of recall. Raises MeasureError if it is not allowed."""
     if cutoff is None:
         return None
     name, level = definition.name, definition.cutoff == "recall"
@@ -435,18 +440,6 @@ def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float
         fix = f"write {name}@{0.1 if level else 10}"
         raise MeasureError(f"{name}@{cutoff}: the cut-off is not {what}", fix=fix)
     return cutoff
-
-
-def _params(inner: str, text: str) -> dict[str, Value]:
-    params: dict[str, Value] = {}
-    for option in filter(None, (p.strip() for p in inner.split(","))):
-        name, _, value = (piece.strip() for piece in option.partition("="))
-        if not name or not value or name in params:
-            raise MeasureError(
-                f"{text!r}: {option!r} is not of the form name=value", fix="write NAME(param=value)"
-            )
-        params[name] = _value(value)
-    return params
 
 
 def _value(text: str) -> Value:

@@ -23,14 +23,22 @@ from msgspec.structs import replace as replace_fields
 from germane.clean import blank
 from germane.measures.bounds import bounds, least_level, open_holes, sample_means
 from germane.measures.declaration import STRICT, Grader, graders_of
-from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome, error, incomplete, ok, safely
+from germane.measures.outcome import (
+    NOTHING_RELEVANT,
+    Broken,
+    Outcome,
+    error,
+    incomplete,
+    ok,
+    refusals,
+    safely,
+)
 from germane.measures.ranked import belonging_to
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats, Ints, LabelChoice
-from germane.questions.asking import Program
+from germane.questions.asking import Program, results_of
 from germane.questions.relevance import Passages
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
@@ -76,6 +84,7 @@ class Block:
     Attributes:
         programs: The programs that ask questions, in the order of the samples.
         owners: For each program, the index of its job and the names of the measures that use its answers.
+        verdicts: (Job index, questions, names of measures) where labels answer the questions, not a judge.
         grader_sets: The distinct tuples of graders among the jobs.
         notes: Remarks on the scores, mapped to the number of samples or contexts that they apply to.
         labelled: The indices of the jobs whose contexts have people's labels.
@@ -85,6 +94,7 @@ class Block:
         self.jobs, self.settings, self._samples = jobs, settings, [job.sample for job in jobs]
         self.notes, self.labelled = Counter[str](), list[int]()
         self.programs, self.owners = list[Program[Any]](), list[tuple[int, tuple[str, ...]]]()
+        self.verdicts = list[tuple[int, Passages, tuple[str, ...]]]()
         self._places: dict[LabelChoice, Places] = {}
         self._asked: dict[tuple[LabelChoice, int], int] = {}
         sets: dict[int, list[int]] = {}
@@ -104,69 +114,8 @@ class Block:
         """The column of scores of each grader of each job."""
         self._companions = list(others.values())
         self._every = [*own.values(), *self._companions]
-        self._start()
-        self._look_at_contexts()
-
-    def _start(self) -> None:
-        """Set the outcomes that need no answers, and collect the programs that ask for the other scores."""
-        known: dict[object, Broken] = {}
-        unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
-        depths: dict[LabelChoice, Ints] = {}
-        for column in self._every:
-            if column.grader.by is None:
-                self._put_known(column, known, unsure)
-            if column.ranked:
-                column.read = column.unnoted()
-                choice, depth = column.grader.measure.choice, column.grader.measure.depth
-                deepest = depths.setdefault(choice, np.zeros(len(self.jobs), np.int64))
-                deepest[column.read] = np.maximum(deepest[column.read], depth or sys.maxsize)
-        for choice, deepest in depths.items():
-            self._places[choice] = Places(choice, self.settings)
-            self._places[choice].add(self._samples, deepest.tolist())
-        judged = any(choice.source in {"judge", "best"} for choice in self._places)
-        if (judged and not self.settings.judged_by) or not all(column.ranked for column in self._every):
-            for number in range(len(self.jobs)):
-                self._ask(number)
-
-    def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
-        """Set a grader's outcomes for jobs that it cannot score and for jobs with uncertain gold labels."""
-        measure = column.grader.measure
-        refused = refusals(measure, self._samples, self.settings, known)
-        graded = set(column.jobs.tolist())
-        for number in graded.intersection(refused):
-            column.put(number, refused[number])
-        for number in graded & unsure if unsure and reads_gold_alone(measure) else ():
-            lacking = refused.get(number)
-            if lacking is None or lacking.why == NOTHING_RELEVANT:
-                column.noted[number] = outcome = between(measure, self._samples[number], self.settings)
-                column.put(number, outcome)
-
-    def _ask(self, number: int) -> None:
-        """Add the programs of one job: one per judged measure, and one per choice of relevance labels."""
-        sample = self._samples[number]
-        for column in self._columns[number]:
-            grader = column.grader
-            if not column.ranked and number not in column.noted:
-                if grader.by is None:
-                    program = program_of(grader.measure, sample, self.settings)
-                else:
-                    program = grader.by.grade_sample(sample, self.jobs[number].case)
-                column.programs[number] = len(self.programs)
-                self.programs.append(program)
-                self.owners.append((number, (str(grader.measure),)))
-        for choice, places in self._places.items():
-            if places.asks(number):
-                self._asked[choice, number] = len(self.programs)
-                self.programs.append(_asked(places.questions(number)))
-                self.owners.append((number, self._readers(choice, number)))
-
-    def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
-        """Return the canonical names of the measures of job `number` that read the labels of `choice`."""
-        columns = (c for c in self._columns[number] if c.ranked and c.grader.measure.choice == choice)
-        return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
-
-    def _look_at_contexts(self) -> None:
-        """Set `labelled`, and add notes with the numbers of empty searches and of contexts without text."""
+        self._gather()
+        self._ask()
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
@@ -175,6 +124,58 @@ class Block:
         self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
         self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))
+
+    def _gather(self) -> None:
+        """Set the outcomes that need no answers, and gather the places that the ranked measures read."""
+        known, depths = dict[object, Broken](), dict[LabelChoice, Ints]()
+        unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
+        for column in self._every:
+            if column.grader.by is not None:
+                continue
+            measure, graded = column.grader.measure, set(column.jobs.tolist())
+            refused = refusals(measure, self._samples, self.settings, known)
+            for number in graded.intersection(refused):
+                column.put(number, refused[number])
+            of_gold = "qrels" in measure.definition.needs and not measure.asks
+            gold_alone = measure.labels == "gold" if column.ranked else of_gold
+            for number in graded & unsure if gold_alone else ():
+                lacking = refused.get(number)
+                if lacking is None or lacking.why == NOTHING_RELEVANT:
+                    column.noted[number] = outcome = between(measure, self._samples[number], self.settings)
+                    column.put(number, outcome)
+            if column.ranked:
+                column.read = column.unnoted()
+                deepest = depths.setdefault(measure.choice, np.zeros(len(self.jobs), np.int64))
+                deepest[column.read] = np.maximum(deepest[column.read], measure.depth or sys.maxsize)
+        for choice, deepest in depths.items():
+            self._places[choice] = Places(choice, self.settings)
+            self._places[choice].add(self._samples, deepest.tolist())
+
+    def _ask(self) -> None:
+        """Add the programs of each job: one per judged measure, and one per choice of relevance labels."""
+        judged = any(choice.source in {"judge", "best"} for choice in self._places)
+        everything_known = not judged and all(column.ranked for column in self._every)
+        for number, columns in enumerate(() if everything_known else self._columns):
+            for column in columns:
+                grader, sample = column.grader, self._samples[number]
+                if not column.ranked and number not in column.noted:
+                    column.programs[number] = len(self.programs)
+                    if grader.by is None:
+                        self.programs.append(program_of(grader.measure, sample, self.settings))
+                    else:
+                        self.programs.append(grader.by.grade_sample(sample, self.jobs[number].case))
+                    self.owners.append((number, (str(grader.measure),)))
+            for choice, places in self._places.items():
+                if not places.cells or not places.cells[number]:
+                    continue
+                read = (c for c in columns if c.ranked and c.grader.measure.choice == choice)
+                names = tuple(dict.fromkeys(str(c.grader.measure) for c in read if number not in c.noted))
+                if self.settings.judged_by:
+                    self.verdicts.append((number, places.questions(number), names))
+                else:
+                    self._asked[choice, number] = len(self.programs)
+                    self.programs.append(_asked(places.questions(number)))
+                    self.owners.append((number, names))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """Return {grader name: outcome} for each sample; `results` are what `programs` returned, in order."""
@@ -210,14 +211,6 @@ class Block:
         """
         columns = (column for column in self._columns[job] if column.grader.measure == measure)
         return (self._places[measure.choice], job) if any(job in c.read for c in columns) else None
-
-    def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield (job index, questions, names of measures) if labels answer a job's questions, not a judge."""
-        for choice, places in self._places.items():
-            if self.settings.judged_by and choice.source in {"judge", "best"}:
-                for number in range(len(self.jobs)):
-                    if places.cells[number]:
-                        yield number, places.questions(number), self._readers(choice, number)
 
     def companions(self) -> Iterator[tuple[str, str, list[float]]]:
         """Yield (system, measure, its value for each sample) for measures reported along with gold measures.
@@ -279,14 +272,6 @@ class Block:
         }
 
 
-def reads_gold_alone(measure: Measure) -> bool:
-    """Return True if a measure reads gold labels (qrels) and asks no judge."""
-    definition = measure.definition
-    if definition.family == "ranked":
-        return measure.labels == "gold"
-    return "qrels" in definition.needs and not definition.asks
-
-
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     """Return a gold measure's outcome for a sample with uncertain gold labels (`unsure`).
 
@@ -309,21 +294,13 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
             grades |= {name: max(grade, grades.get(name, grade)) for name, grade in row.items()}
         jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
     block = Block(jobs, settings)
-    outcomes = [outcome[str(measure)] for outcome in block.outcomes(list(map(_result_of, block.programs)))]
+    results = results_of(block.programs, lambda _: [])  # a measure of gold labels asks nothing
+    outcomes = [outcome[str(measure)] for outcome in block.outcomes(results)]
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not values:
         return outcomes[0]
     low, high = min(values), max(values)
     return ok(low) if low == high else incomplete(why, (low, high))
-
-
-def _result_of(program: Program[Outcome]) -> Outcome:
-    """Run a generator that must not yield a question, and return its outcome."""
-    try:
-        raise AssertionError(f"a measure over gold labels must not ask a judge, but asks {next(program)}")
-    except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
 
 
 def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
@@ -379,17 +356,28 @@ class _Column:
 
 
 def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats | None) -> Outcome:
-    """Return the outcome of a ranked measure for one sample, with notes."""
-    measure = grader.measure
+    """Return the outcome of a ranked measure for one sample, with notes; incomplete if a label is missing."""
+    measure, holes = grader.measure, open_holes(grader.measure)
     read = places.read(sample, measure.depth)
+    failed = [places.failed[position] for position in read if position in places.failed]
+    missing = len(failed) + (int((~places.labelled[read]).sum()) - len(failed) if holes else 0)
     try:
-        if values is None:
-            table = places.table_of(sample).within(measure.depth)
+        table = places.table_of(sample)
+        if missing and measure.labels != "gold":
+            what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
+            why = f"{missing} of {len(read)} {what} missing: {first}"
+            if len(failed) == len(read):
+                return error(why)
+            scales = {places.scale[at] for at in places.read(sample, None) if places.labelled[at]}
+            top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
+            binary = "binary" in scales or places.settings.scale == "binary"
+            unknown = places.missing_verdicts(sample, holes=holes)
+            outcome = incomplete(why, bounds(measure, table, unknown, binary=binary, top=top))
+        elif values is None:
+            table = table.within(measure.depth)
             outcome = ok(float(sample_means(measure, table, [0, table.rows])[0]))
         else:
             outcome = ok(float(values[sample]))
-        if measure.labels != "gold":
-            outcome = _incomplete(measure, places, sample, read) or outcome
     except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
         return error(f"{measure} raised {type(fault).__name__}: {fault}")
     if outcome.status != "ok":
@@ -404,21 +392,3 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
     elif measure.labels != "best" and outcome.why:
         notes.append(outcome.why)
     return replace(outcome, why="; ".join(notes) or None)
-
-
-def _incomplete(measure: Measure, places: Places, sample: int, read: Sequence[int]) -> Outcome | None:
-    """Return an outcome if a label in the rows `read` is missing, else None."""
-    holes = open_holes(measure)
-    failed = [places.failed[position] for position in read if position in places.failed]
-    unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
-    if not failed and not unjudged:
-        return None
-    what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
-    why = f"{len(failed) + unjudged} of {len(read)} {what} missing: {first}"
-    if len(failed) == len(read):
-        return error(why)
-    scales = places.scales_of(sample)
-    top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-    binary = "binary" in scales or places.settings.scale == "binary"
-    table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
-    return incomplete(why, bounds(measure, table, missing, binary=binary, top=top))

@@ -377,10 +377,6 @@ class Places:
             return False
         return bool(self.labelled[at])
 
-    def scales_of(self, sample: int) -> set[str]:
-        """Return the scales of a sample's labels."""
-        return {self.scale[at] for at in self.read(sample, None) if self.labelled[at]}
-
     def table_of(self, sample: int) -> RankedLabels:
         """Return the part of `table` with the lists of one sample."""
         return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
