@@ -94,20 +94,15 @@ def supported_share(
     if not claims:
         return skipped(f"the {name} makes no claims")
     if of == "claims":
-        items = [
-            Item(claim, bool(verdict.contexts), _named_contexts(verdict))
-            for claim, verdict in zip(claims, support, strict=True)
-        ]
+        items = []
+        for claim, verdict in zip(claims, support, strict=True):
+            numbers = ", ".join(map(str, verdict.contexts))
+            named = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+            items.append(Item(claim, bool(numbers), ": ".join(filter(None, [named, verdict.reasoning]))))
         return proportion(items, what=what)
     useful = {context for verdict in support for context in verdict.contexts}
     items = [Item(f"Context {n}: {c.text[:100]}", n in useful) for n, c in enumerate(contexts, 1)]
     return proportion(items, what=what, lacking="not among them")
-
-
-def _named_contexts(verdict: Supported) -> str:
-    numbers = ", ".join(map(str, verdict.contexts))
-    contexts = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
-    return ": ".join(filter(None, [contexts, verdict.reasoning]))
 
 
 _OF_CLAIMS: MeasureOptions = {
@@ -229,11 +224,6 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
     return claims, result
 
 
-def covered(columns: Iterable[Column]) -> Column:
-    """Return the numbers of the claims in any column; a column holds the claims that one context supports."""
-    return frozenset[int]().union(*columns)
-
-
 def alpha_dcg(columns: Iterable[Column], alpha: float, k: int, *, greedy: bool = False) -> float:
     """Return alpha-DCG: the sum over the first `k` ranks of gain / log2(rank + 1).
 
@@ -295,7 +285,7 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
     order contains an imagined passage that supports it.
     """
     claims, columns = yield from _matrix(sample, final=over == "final", repeats=False)
-    absent = set(range(len(claims))) - covered(c for ranking in columns for c in ranking)
+    absent = set(range(len(claims))).difference(*(column for ranking in columns for column in ranking))
     imagined = [frozenset([claim]) for claim in sorted(absent)]
     ideals = [alpha_dcg([*ranking, *imagined], alpha, k, greedy=True) for ranking in columns]
     gains = [alpha_dcg(ranking, alpha, k) for ranking in columns]
@@ -443,7 +433,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
     With call=0, the score is the mean over all searches.
     """
     claims, columns = yield from _matrix(sample)
-    results = [[claims[n] for n in covered(ranking)] for ranking in columns]
+    results = [[claims[n] for n in frozenset[int]().union(*ranking)] for ranking in columns]
     return _marginal(claims, results, call, "claims")
 
 

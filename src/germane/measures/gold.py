@@ -10,16 +10,7 @@ from typing import NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import (
-    NO_CONTEXT,
-    Decided,
-    Item,
-    Outcome,
-    error,
-    ok,
-    proportion,
-    skipped,
-)
+from germane.measures.outcome import NO_CONTEXT, Decided, Item, Outcome, error, ok, proportion, skipped
 from germane.places.lists import distinct_contexts, documents, passage_key, rankings, relevant
 from germane.questions.text import folded_with_offsets, words
 from germane.tables.scores import NO_IDS
@@ -378,8 +369,8 @@ def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
     spans = []
     for context in contexts:
         if context.id == piece.doc:
-            start = _start(context)
-            if start is None:
+            start = context.metadata.get("start")
+            if type(start) is not int:
                 raise ValueError(
                     f"a context of {piece.doc} has no start and end in its document; add both fields"
                 )
@@ -389,11 +380,6 @@ def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
         covered += max(0, min(end, last) - max(start, reached))
         reached = max(reached, min(end, last))
     return covered / (last - first)
-
-
-def _start(context: Context) -> int | None:
-    start = context.metadata.get("start")
-    return start if type(start) is int else None
 
 
 def _words_of(
@@ -407,23 +393,19 @@ def _words_of(
     """
     if piece.doc is not None and context.id != piece.doc:
         return {}
-    shift = _start(context)
-    if piece.start is None or piece.end is None or shift is None:
-        return _by_words(quote, text)
-    gold = {piece.start + token.start: n for n, token in enumerate(quote)}
-    positions = ((at, shift + token.start) for at, token in enumerate(text))
-    return {
-        at: gold.get(position, position)
-        for at, position in positions
-        if piece.start <= position < piece.end and (not quote or position in gold)
-    }
-
-
-def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """Return the longest overlap of a quote and a text, as {word index in `text`: word index in `quote`}."""
+    shift = context.metadata.get("start")
+    if piece.start is not None and piece.end is not None and type(shift) is int:
+        gold = {piece.start + token.start: n for n, token in enumerate(quote)}
+        positions = ((at, shift + token.start) for at, token in enumerate(text))
+        return {
+            at: gold.get(position, position)
+            for at, position in positions
+            if piece.start <= position < piece.end and (not quote or position in gold)
+        }
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}
+    # without offsets: the longest overlap of the quote and the text
     shifts = [at for at, word in enumerate(values) if word == words[0]]
     shifts += [-at for at, word in enumerate(words) if at and word == values[0]]
     overlaps = []

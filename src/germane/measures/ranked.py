@@ -13,7 +13,7 @@ Each formula is a vectorised function from a table of labels to one value per ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -40,9 +40,7 @@ from germane.places.table import (
 _GOLD = one_of("source of the labels", "gold", "judge", "human", "best")
 LABELS = replace(_GOLD, default="judge")
 OVER = one_of(
-    "several searches: the mean over them, or the final list alone (else the last search's)",
-    "calls",
-    "final",
+    "several searches: the mean over them, or the final list alone (else the last search's)", "calls", "final"
 )
 REL = Param(int, None, "lowest grade that counts as relevant; default 1 for gold, 2 for grades 0-3", low=1)
 UNIT = one_of("what is counted: statements of the contexts, or contexts", "statement", "context")
@@ -67,14 +65,10 @@ _TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
-_HIGHEST = 1000
-"""The highest grade with an exponential gain: 2**1024 is infinite."""
-
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
 _USUAL = {"rel": REL, "holes": _HOLES, **_OVER_GOLD}
 _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "against": _AGAINST}
-
 
 Marks: TypeAlias = Bools | Floats
 """For each place, a boolean that says whether it counts, or the probability that it counts."""
@@ -142,41 +136,21 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
-    """Return (DCG, ideal DCG) for each row: sums of gain / log2(rank + 1) over the top k."""
-    if dcg == "exp-log2":
-        _require_certain(table)
-    values, best = (
-        _sum(side, _within(side, k), _gains(side, dcg) / np.log2(side.rank + 1.0))
-        for side in (table, _ideal(table, ideal))
-    )
-    return values, best
+    """Return (DCG, ideal DCG) for each row: sums of gain / log2(rank + 1) over the top k.
 
-
-def _gains(table: RankedLabels, dcg: str) -> Floats:
-    """Return the gain of each passage: for grade g, it is g with "log2" and 2**g - 1 with "exp-log2"."""
-    if dcg == "log2":
-        return table.gain
-    highest = table.gain.max(initial=0.0)
-    if highest > _HIGHEST:
-        raise MeasureError(f"the grade {highest:g} is too high for a gain of 2**grade", fix="use dcg=log2")
-    return np.exp2(table.gain) - 1.0
-
-
-def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """Return the probability that ERR's user stops at each passage: (2**grade - 1) / 2**top.
-
-    `top` is the highest grade of the scale: by default 4 for gold, else 3. A yes has the grade `top`. Raises
-    MeasureError if a grade is higher than `top`, or uncertain.
+    The gain of grade g is g with `dcg="log2"` and 2**g - 1 with "exp-log2".
     """
-    _require_certain(table)
-    top = top or (4 if table.complete else 3)
-    grade = np.where(np.isinf(table.level), float(top), table.gain)
-    if (grade > top).any():
-        raise MeasureError(
-            f"the grade {grade.max():g} is higher than the highest grade, top={top}",
-            fix=f"write top={grade.max():g}",
-        )
-    return (np.exp2(grade) - 1.0) / 2.0**top
+    sums = []
+    for side in (table, _ideal(table, ideal)):
+        gain = side.gain
+        if dcg == "exp-log2":
+            _require_certain(table)
+            if (highest := gain.max(initial=0.0)) > 1000:  # 2**1024 is infinite
+                problem = f"the grade {highest:g} is too high for a gain of 2**grade"
+                raise MeasureError(problem, fix="use dcg=log2")
+            gain = np.exp2(gain) - 1.0
+        sums.append(_sum(side, _within(side, k), gain / np.log2(side.rank + 1.0)))
+    return sums[0], sums[1]
 
 
 def _require_certain(table: RankedLabels) -> None:
@@ -193,8 +167,18 @@ def _require_certain(table: RankedLabels) -> None:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """Return the ERR of each row over its top k (None = all); `top` is the scale's highest grade."""
-    stops = _stops(table, top)
+    """Return the ERR of each row over its top k (None = all).
+
+    Its user stops at a passage with probability (2**grade - 1) / 2**top. `top` is the highest grade of the
+    scale: by default 4 for gold, else 3. A yes has the grade `top`. Raises MeasureError if a grade is higher.
+    """
+    _require_certain(table)
+    top = top or (4 if table.complete else 3)
+    grade = np.where(np.isinf(table.level), float(top), table.gain)
+    if (highest := grade.max(initial=0.0)) > top:
+        problem = f"the grade {highest:g} is higher than the highest grade, top={top}"
+        raise MeasureError(problem, fix=f"write top={highest:g}")
+    stops = (np.exp2(grade) - 1.0) / 2.0**top
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
     nth = so_far(table, graded)[graded]
@@ -263,14 +247,15 @@ def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
-_OF_RECALL: Mapping[str, Any] = {
-    "sources": ("gold",),
-    "refusal": "the judge saw only what was retrieved; recall needs gold",
-    "nothing": "0 if nothing relevant is retrieved or known",
-}
-"""Options of a measure that needs the number of all relevant documents, which is known only with gold."""
-
 _ranked = partial(ranked_measure, params=_USUAL)
+_of_recall = partial(
+    _ranked,
+    sources=("gold",),
+    refusal="the judge saw only what was retrieved; recall needs gold",
+    nothing="0 if nothing relevant is retrieved or known",
+)
+"""Declares a measure that needs the number of all relevant documents, which is known only with gold."""
+_of_contexts = partial(ranked_measure, params=_OF_CONTEXTS, labels="judge")
 
 nDCG = _ranked(
     "nDCG", _ndcg,
@@ -283,13 +268,12 @@ nDCG = _ranked(
     aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
     presets={"ndcg_burges": {"dcg": "exp-log2"}},
 )  # fmt: skip
-AP = _ranked(
+AP = _of_recall(
     "AP", lambda table, rel, k: (_precisions(table, rel, k), relevant_known(table, rel=rel)),
     formula="sum of P@r over the ranks r of relevant places / all relevant known",
     doc="Precision averaged over all relevant documents; one that is not retrieved adds 0. Its mean over queries is MAP.",
     reference="Buckley and Voorhees 2005; trec_eval map, map_cut",
     aliases=("map", "map_cut", "average_precision", "mean_average_precision"),
-    **_OF_RECALL,
 )  # fmt: skip
 RR = _ranked(
     "RR", lambda table, rel, k: _sum(table, _first(table, _relevant(table, rel, k)), 1.0 / table.rank),
@@ -324,23 +308,21 @@ P = _ranked(
     cutoff="required",
     aliases=("precision",),
 )  # fmt: skip
-R = _ranked(
+R = _of_recall(
     "R", lambda table, rel, k: (_hits(table, rel, k), relevant_known(table, rel=rel)),
     formula="relevant in the top k / all relevant known",
     doc="The share of all relevant documents that are in the top k.",
     reference="van Rijsbergen 1979; trec_eval recall",
     cutoff="required",
     aliases=("recall",),
-    **_OF_RECALL,
 )  # fmt: skip
-F1 = _ranked(
+F1 = _of_recall(
     "F1", lambda table, rel, k: ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen 1979; ranx f1",
     cutoff="required",
     aliases=("f1_score",),
-    **_OF_RECALL,
 )  # fmt: skip
 Success = _ranked(
     "Success", lambda table, rel, k: _sum(table, _first(table, _relevant(table, rel, k))),
@@ -350,15 +332,14 @@ Success = _ranked(
     cutoff="required",
     aliases=("hit_rate", "hit", "hitrate"),
 )  # fmt: skip
-Rprec = _ranked(
+Rprec = _of_recall(
     "Rprec", _r_precision,
     formula="relevant in the top R / R, R = all relevant known",
     doc="Precision at rank R, where R is the number of relevant documents.",
     reference="Buckley and Voorhees 2005; trec_eval Rprec",
     aliases=("r_precision", "r-precision", "r_prec"),
-    **_OF_RECALL,
 )  # fmt: skip
-IPrec = _ranked(
+IPrec = _of_recall(
     "IPrec", _interpolated,
     formula="highest P@r over the ranks r where recall has reached the level",
     doc="Best precision at or after a level of recall: `IPrec@0.1`. The level is reached with floor(level * R + 0.9) of the R "
@@ -366,16 +347,14 @@ IPrec = _ranked(
     reference="Salton and McGill 1983; trec_eval iprec_at_recall",
     cutoff="recall",
     aliases=("iprec_at_recall",),
-    **_OF_RECALL,
 )  # fmt: skip
-bpref = _ranked(
+bpref = _of_recall(
     "bpref", _bpref,
     formula="1/R * sum over relevant places of 1 - min(n, R) / min(N, R), n = judged non-relevant above",
     doc="How rarely judged non-relevant documents rank above relevant ones. Unjudged documents and negative grades (TREC: "
     "pooled, not judged) do not count. R, N = known relevant, non-relevant.",
     reference="Buckley and Voorhees, SIGIR 2004; trec_eval bpref",
     params={"rel": REL, **_OVER_GOLD},
-    **_OF_RECALL,
 )  # fmt: skip
 Judged = _ranked(
     "Judged", lambda table, k: ratio(_sum(table, _within(table, k) & table.judged), _top_size(table, k)),
@@ -406,21 +385,19 @@ SetP = _ranked(
     reference="trec_eval set_P",
     aliases=("set_p", "set_precision"),
 )  # fmt: skip
-SetR = _ranked(
+SetR = _of_recall(
     "SetR", lambda table, rel: (_hits(table, rel, None), relevant_known(table, rel=rel)),
     formula="relevant places / all relevant known",
     doc="The share of all relevant documents that are retrieved, at any rank.",
     reference="trec_eval set_recall",
     aliases=("set_r", "set_recall"),
-    **_OF_RECALL,
 )  # fmt: skip
-SetF = _ranked(
+SetF = _of_recall(
     "SetF", lambda table, rel: ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel)),
     formula="2 SetP SetR / (SetP + SetR)",
     doc="The harmonic mean of SetP and SetR.",
     reference="van Rijsbergen 1979; trec_eval set_F",
     aliases=("set_f", "set_f1"),
-    **_OF_RECALL,
 )  # fmt: skip
 num_ret = _ranked(
     "num_ret", lambda table: table.length,
@@ -431,7 +408,7 @@ num_ret = _ranked(
     params=_OVER_GOLD,
     range=(0.0, inf),
 )  # fmt: skip
-num_rel = _ranked(
+num_rel = _of_recall(
     "num_rel", lambda table, rel: relevant_known(table, rel=rel),
     formula="number of all relevant known",
     doc="Number of known relevant documents. The mean over queries; trec_eval prints the sum.",
@@ -439,7 +416,6 @@ num_rel = _ranked(
     diagnostic=True,
     params={"rel": REL, **_OVER_GOLD},
     range=(0.0, inf),
-    **_OF_RECALL,
 )  # fmt: skip
 num_rel_ret = _ranked(
     "num_rel_ret", lambda table, rel: _hits(table, rel, None),
@@ -448,32 +424,27 @@ num_rel_ret = _ranked(
     reference="trec_eval num_rel_ret",
     range=(0.0, inf),
 )  # fmt: skip
-context_precision = _ranked(
+context_precision = _of_contexts(
     "context_precision", lambda table, rel, k: (_precisions(table, rel, k), _hits(table, rel, k)),
     formula="sum of P@r over the ranks r of relevant places / relevant places in the top k",
     doc="How well relevant contexts rank above others: 1 = all of them first. Divides by the relevant contexts that are "
     "retrieved, unlike AP, which also counts those that are not.",
     reference="ragas context_precision, DeepEval contextual precision, Mastra context precision",
-    params=_OF_CONTEXTS,
-    labels="judge",
     aliases=("contextual_precision",),
 )  # fmt: skip
-context_position = _ranked(
+context_position = _of_contexts(
     "context_position", _position,
     formula="sum of 1/r over the ranks r of relevant places / sum of 1/r over all places",
     doc="Share of relevant contexts, weighted by 1/rank. It mixes in precision: one relevant context above three others gets 0.48.",
     reference="Mastra context position",
-    params=_OF_CONTEXTS,
-    labels="judge",
     aliases=("contextual_position",),
 )  # fmt: skip
-context_relevance = _ranked(
+context_relevance = _of_contexts(
     "context_relevancy", lambda table, rel, k: (_hits(table, rel, k), _top_size(table, k)),
     formula="relevant contexts / contexts",
     doc="The share of contexts that are relevant, at any rank.",
     reference="DeepEval contextual relevancy, counted by context",
     params={"unit": UNIT, **_OF_CONTEXTS},
-    labels="judge",
     when={"unit": "context"},
     aliases=("context_relevance", "contextual_relevance"),
 )  # fmt: skip

@@ -178,24 +178,15 @@ def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
-        numbers = _named(mark[1].strip(), ids)
+        inner = mark[1].strip()  # an id, or numbers and ranges of numbers
+        numbers = [ids[inner]] if inner in ids else list[int]()
+        for match in _PART.finditer(inner) if inner not in ids and _NUMBERS.fullmatch(inner) else ():
+            first, last = int(match[1]), int(match[2] or match[1])
+            numbers += range(first, last + 1) if 0 <= last - first < _WIDEST else []
         result.update(dict.fromkeys(number if number <= count else 0 for number in numbers))
         return "" if numbers else mark[0]
 
     return _MARK.sub(without, text).strip(), tuple(result)
-
-
-def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
-    """Return the positions cited by a text in brackets, which is an id, or numbers and ranges of numbers."""
-    if inner in ids:
-        return [ids[inner]]
-    if not _NUMBERS.fullmatch(inner):
-        return []
-    result: list[int] = []
-    for match in _PART.finditer(inner):
-        first, last = int(match[1]), int(match[2] or match[1])
-        result += range(first, last + 1) if 0 <= last - first < _WIDEST else []
-    return result
 
 
 @measure(
@@ -344,7 +335,15 @@ def _nuggets_held(
 ) -> Program[Outcome]:
     if sample.metadata.get("nuggets") is None and field_text(sample, "reference") is None:
         return skipped("the sample has no nuggets, and no reference to make nuggets from")
-    nuggets = yield from _nuggets(sample, weighed=which != "all")
+    nuggets: _Nuggets
+    if (own := sample.metadata.get("nuggets")) is not None:
+        nuggets = nuggets_of(own)
+    else:
+        claims = yield from ask(claims_of(sample, sample.reference or ""))
+        weights: Sequence[str] = ["vital"] * len(claims)  # the only fact of a reference is what was asked for
+        if which != "all" and len(claims) > 1:
+            weights = yield from ask(Importance(sample.query, claims, turns(sample)))
+        nuggets = tuple((claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
     if not any(vital or which != "vital" for _, vital in nuggets):
         return skipped("none of the sample's nuggets is vital" if nuggets else "the sample has no nuggets")
     answers = yield from ask(NuggetSupport(sample.query, tuple(text for text, _ in nuggets), texts))
@@ -361,15 +360,3 @@ def _nuggets_held(
         if vital or which != "vital"
     ]
     return proportion(items, what=f"nuggets supported by the {what}")
-
-
-def _nuggets(sample: Sample, *, weighed: bool) -> Program[_Nuggets]:
-    """Return the sample's nuggets or, if it has none, the claims of its reference."""
-    own = sample.metadata.get("nuggets")
-    if own is not None:
-        return nuggets_of(own)
-    claims = yield from ask(claims_of(sample, sample.reference or ""))
-    if not weighed or len(claims) < 2:  # the only fact of a reference is what was asked for
-        return tuple((claim, True) for claim in claims)
-    weights = yield from ask(Importance(sample.query, claims, turns(sample)))
-    return tuple((claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
