@@ -77,7 +77,17 @@ class Places:
             for sample, depth in zip(samples, depths, strict=False)
         ]
         if self.choice.source == "gold":
-            self._add_gold(samples, lists)
+            for sample, some in zip(samples, lists, strict=True):
+                grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
+                for query, contexts in some:
+                    ids, kept = [context.id for context in contexts], contexts
+                    if len({*ids}) < len(ids):  # of several chunks of one document, the first counts
+                        first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+                        kept = tuple(c for at, c in enumerate(contexts) if c.id is None or first[c.id] == at)
+                        self.repeated += len(ids) - len(kept)
+                        ids = [context.id for context in kept]
+                    self.lists.append((query, kept))
+                    self._level += map(grade_of, ids, repeat(math.nan))  # no document is named None
         else:
             lists = [
                 self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in some])
@@ -88,21 +98,6 @@ class Places:
         self.pointers += accumulate(lengths, initial=self.pointers.pop())
         self.rows += accumulate(map(len, lists), initial=self.rows.pop())
         self.samples += samples
-
-    def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
-        """Add lists with gold labels; if several chunks belong to one document, only the first is added."""
-        unjudged = repeat(math.nan)
-        for sample, some in zip(samples, lists, strict=True):
-            grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
-            for query, contexts in some:
-                ids, kept = [context.id for context in contexts], contexts
-                if len({*ids}) < len(ids):
-                    first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
-                    kept = tuple(c for at, c in enumerate(contexts) if c.id is None or first[c.id] == at)
-                    self.repeated += len(ids) - len(kept)
-                    ids = [context.id for context in kept]
-                self.lists.append((query, kept))
-                self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
         """Add rows for a sample's lists, with people's labels or for passages that a judge must label."""
@@ -125,10 +120,8 @@ class Places:
             self.verdict.append(-1 if read else number)
             if read and number >= 0 and not need and query != sample.query:
                 self._level[position], self.failed[position] = None, "no label"
-            elif read and number >= 0 and self._level[position] is None:
-                self._read_label(sample, context, position)
             elif read and number >= 0:
-                self._read_vote(position)
+                self._read_label(sample, context, position)
         self.cells.append(tuple(cells))
         return lists
 
@@ -145,9 +138,9 @@ class Places:
         scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
         contexts = [context for _, some in lists for context in some]
         book = self.settings.labels
+        for context in contexts if not book else ():
+            self._add_own(context, scale)
         if not book:
-            for context in contexts:
-                self._set_label(*_own_label(context, scale))
             return lists
         items = relevance_items([(sample.query, context.passage) for context in contexts], turns(sample))
         own = (context for context, item in zip(contexts, items, strict=True) if item not in book)
@@ -160,8 +153,15 @@ class Places:
                 elif self.choice.source == "judge":
                     self._set_label(None, "graded")
                 else:
-                    self._set_label(*_own_label(context, scale))
+                    self._add_own(context, scale)
         return [*lists] * len(people)
+
+    def _add_own(self, context: Context, scale: str) -> None:
+        """Add a row with the label stored on a context: a grade on `scale`, or a yes or no."""
+        if context.grade is None:
+            self._set_label(context.relevant, "binary")
+        else:
+            self._set_label(context.grade, scale)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
         """Add the ranked lists of one sample; each list holds items (question digests) labelled by people."""
@@ -224,9 +224,23 @@ class Places:
             self._level[position], self.scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Use a context's gold grade, or the label stored on it, in place of a judge's verdict."""
+        """Use a person's label, or the gold grade or label of a context, in place of a judge's verdict.
+
+        A person's label is converted to the judge's scale.
+        """
         label = context.relevant if context.grade is None else context.grade
-        if self.settings.judged_by == "gold":
+        if (level := self._level[position]) is not None:
+            scale = self.scale[position]
+            if scale not in {"graded", "binary"}:
+                why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
+                self._level[position], self.failed[position] = None, why
+            elif scale == "graded" and self.settings.scale != "graded":
+                self._worth.pop(position, None)
+                if shares := self.probabilities.pop(position, None):
+                    yes = self._worth[position] = fsum(shares[HELPS:])
+                    self.probabilities[position] = (1 - yes, yes)
+                self._set_label(level >= HELPS, "binary", position)
+        elif self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
                 lacking = "passage has no document id" if context.id is None else "sample has no qrels"
                 self.failed[position] = f"the passage has no gold label: the {lacking}"
@@ -245,19 +259,6 @@ class Places:
             self._level[position] = label
         else:
             self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
-
-    def _read_vote(self, position: int) -> None:
-        """Convert a person's label, which replaces a judge's verdict, to the judge's scale."""
-        scale, level = self.scale[position], self._level[position]
-        if scale not in {"graded", "binary"}:
-            why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
-            self._level[position], self.failed[position] = None, why
-        elif scale == "graded" and self.settings.scale != "graded" and level is not None:
-            self._worth.pop(position, None)
-            if shares := self.probabilities.pop(position, None):
-                yes = self._worth[position] = fsum(shares[HELPS:])
-                self.probabilities[position] = (1 - yes, yes)
-            self._set_label(level >= HELPS, "binary", position)
 
     def asks(self, sample: int) -> bool:
         """Return True if a judge must be asked about any passage of the sample with this index."""
@@ -453,8 +454,3 @@ class Places:
         if (cell := self.verdict[at]) >= 0:
             return str(self._answers[int(self.sample[at])][cell].reasoning)
         return self._reasons.get(at, "")
-
-
-def _own_label(context: Context, scale: str) -> tuple[float | None, str]:
-    """Return the label stored on a context and its scale: (grade, `scale`) or (yes or no, "binary")."""
-    return (context.relevant, "binary") if context.grade is None else (context.grade, scale)

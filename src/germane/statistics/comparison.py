@@ -185,21 +185,15 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
     deviation, result = units.deviation, 0.0
     half = t_quantile(UPPER, n - 1) * deviation / sqrt(n)
     for _ in range(3 if n <= _FEW else 1):  # h(d) depends little on d
-        if end is not None:
-            half = _half_width(units, end, result)
+        if end is not None:  # half = h(result)
+            sums = units.sums + (result - units.mean) * units.sizes
+            moved = np.abs(sums) / units.sizes
+            largest = float(moved.max())
+            if n <= _FEW:  # the expected largest of n units drawn from these with replacement
+                largest = float(np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, n + 1) ** n)))
+            half = result - lower_limit(sums, units.sizes, reach(largest, end)[0], 1 - UPPER)
         result = half + t_quantile(POWER, n - 1) * deviation / sqrt(n)
     return result
-
-
-def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return the distance from the mean to its lower limit if the units' mean were `difference`."""
-    n = len(units.sums)
-    sums = units.sums + (difference - units.mean) * units.sizes
-    moved = np.abs(sums) / units.sizes
-    largest = float(moved.max())
-    if n <= _FEW:  # the expected largest of n units drawn from these with replacement
-        largest = float(np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, n + 1) ** n)))
-    return difference - lower_limit(sums, units.sizes, reach(largest, end)[0], 1 - UPPER)
 
 
 SPLITS = 200

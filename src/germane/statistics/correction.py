@@ -361,19 +361,14 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
         order = np.argsort(turn, kind="stable")[: covered[whole - 1]]
         chances = np.full(len(sizes), whole / len(sizes))
     else:
-        order = np.lexsort((turn, _earlier(codes[shuffled])))[:n]
+        same = np.argsort(codes[shuffled], kind="stable")  # the units of each group, in their drawn order
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rounds = np.empty(len(codes), np.intp)
+        rounds[same] = np.arange(len(codes)) - starts
+        order = np.lexsort((turn, rounds))[:n]
         chances = chances_of_rounds(sizes, n)
     positions = shuffled[order]
     return positions, chances[codes[positions]]
-
-
-def _earlier(codes: Ints) -> Ints:
-    """Return, for each entry of `codes`, the number of earlier entries with the same code, shape (n,)."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    result = np.empty(len(codes), np.intp)
-    result[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
-    return result
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:

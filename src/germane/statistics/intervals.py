@@ -213,7 +213,10 @@ def mean_interval(
     below = group_cases(low, clusters)
     above = below if complete else group_cases(high, clusters)
     n = len(below.sums)
-    tail = 1 - UPPER if complete else _tail(below, above, times)
+    tail = 1 - UPPER
+    if not complete:
+        error, df = max(below.error, above.error) / sqrt(times), max(times * n - 1, 1)
+        tail = t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
     ends: tuple[float, float] | None
     p = None
     standard = value_range == (0.0, 1.0) and below.name == "cases"
@@ -296,7 +299,7 @@ def _gaffke(
             f"value_range must have low < high, not {start:g} to {end:g}", fix="pass value_range=(low, high)"
         )
     low = lower_limit(below.sums, below.sizes, start, tail, times)
-    high = upper_limit(above.sums, below.sizes, end, tail, times)
+    high = -lower_limit(-above.sums, below.sizes, -end, tail, times)
     if not test:
         return (low, high), None
     sides = (below.sums, start), (-above.sums, -end)
@@ -316,12 +319,6 @@ def _student(
     low, high = below.mean - times * errors[0], above.mean + times * errors[1]
     p = 2 * t_cdf(-abs(below.mean) / errors[0], df) if errors[0] else None
     return (max(low, limits[0]), min(high, limits[1])), p
-
-
-def _tail(below: Units, above: Units, more: float) -> float:
-    """Return each end's error probability for a mean known within bounds (Imbens and Manski 2004)."""
-    error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
-    return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
@@ -352,20 +349,10 @@ def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: flo
     """Return the lower confidence limit of the units' mean, with error probability `tail` < 1/2.
 
     `sums` and `sizes`, shape (n,), hold the sum and the size (above 0) of each unit. `end` is the lowest
-    possible sum / size. Each unit is counted `times` times, which gives the limit of a larger sample.
+    possible sum / size. Each unit is counted `times` times, which gives the limit of a larger sample. The
+    upper limit is minus the lower limit of the negated sums, with minus the highest possible sum / size.
     """
-    return _limit(*_with_end(sums, sizes, end, times), end, tail)
-
-
-def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the upper confidence limit of the units' mean; `end` is the highest possible sum / size.
-
-    The other arguments are those of `lower_limit`.
-    """
-    return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
-
-
-def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> float:
+    s, sizes, k = _with_end(sums, sizes, end, times)
     goal, total = normal_quantile(tail), _dot(k, sizes)
     w = sizes if (sizes != 1.0).any() else 1.0
     del sizes  # a million units are some eight arrays of 8 MB
@@ -396,19 +383,16 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 
     It is the `tail` for which `lower_limit` is `mean`. `end` is the lowest possible sum / size.
     """
-    s, w, k = _with_end(sums, sizes, end)
+    s, w, k = _with_end(sums, sizes, end, 1.0)
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
 
-def _with_end(
-    sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
-) -> tuple[Floats, Floats, Floats]:
-    """Return the sums (times `sign`), sizes and gamma shapes of the units; the last is the pseudo-unit."""
+def _with_end(sums: Floats, sizes: Floats, end: float, times: float) -> tuple[Floats, Floats, Floats]:
+    """Return the sums, sizes and gamma shapes of the units; the last is the pseudo-unit."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
-    shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
-    shapes[-1], signed[-1] = SHAPE, end * size
-    np.multiply(sums, sign, out=signed[:-1])
-    return signed, np.append(sizes, size), shapes
+    shapes = np.full(len(sums) + 1, times)
+    shapes[-1] = SHAPE
+    return np.append(sums, end * size), np.append(sizes, size), shapes
 
 
 def _dot(first: Floats, other: Floats) -> float:

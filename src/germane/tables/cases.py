@@ -80,7 +80,11 @@ class CaseScores:
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
         kept = np.arange(len(sample)) if keep is None else np.flatnonzero(np.isin(sample, keep))
-        for group, rows in _groups(self._system[sample[kept]] * width + measure[kept]):
+        keys = self._system[sample[kept]] * width + measure[kept]
+        order = np.argsort(keys, kind="stable")
+        split = np.split(order, np.cumsum(np.bincount(keys))[:-1])  # the keys are small numbers
+        found = ((key, rows) for key, rows in enumerate(split) if len(rows))
+        for group, rows in sorted(found, key=lambda group: int(group[1][0])):
             system, number = divmod(group, width)
             yield self.systems[system], number, kept[rows]
 
@@ -142,14 +146,6 @@ class CaseScores:
             if (number := self.numbers.get(name)) is not None:
                 codes[number] = numbers.setdefault(cluster, len(numbers))
         return codes[case]
-
-
-def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield (key, its positions in `keys`) for each distinct key, in order of first appearance."""
-    order = np.argsort(keys, kind="stable")
-    split = np.split(order, np.cumsum(np.bincount(keys))[:-1])  # the keys are small numbers
-    found = ((key, rows) for key, rows in enumerate(split) if len(rows))
-    yield from sorted(found, key=lambda group: int(group[1][0]))
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:

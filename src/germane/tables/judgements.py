@@ -22,8 +22,7 @@ __all__ = ["AskedCounts", "asked_counts", "count_asked", "load_judgement"]
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """The number of judgements for each (kind, field of the provenance, value of the field)."""
 
-_WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
-_OWN = frozenset(_WRITTEN)
+_OWN = {*Judgement.__struct_fields__} - {"provenance"}
 _COUNTED = "agreement", "failed", "fused", "list_size", "windows", "mode", "model", "left_out"
 
 GRADED = "graded"
@@ -61,49 +60,40 @@ class JudgementTable:
         return iter(self._rows.values())
 
 
-def is_asked_again(judgement: Judgement) -> bool:
-    """Return True if a judgement was made by `germane audit --again`; measures do not read it."""
-    how = judgement.provenance
-    # a panel's repeated verdict has no replica number, but its members have
-    merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
-    return bool(how) and ((how.get("replica") or 0) < 0 or merged_again)
-
-
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
     """Add 1 to the counts for each way in which each judgement was asked, and return `counts`.
 
-    A key of `counts` is (kind of question, field, value), such as ("relevance", "mode", "schema").
-    Judgements of `germane audit --again` are left out. Judgements with a parent, such as the answers of a
-    panel's members, are counted too, except under `n`, `errors`, `with_reference` and `without_reference`.
+    A key of `counts` is (kind of question, field, value), such as ("relevance", "mode", "schema"); the value
+    "" counts every value. Judgements of `germane audit --again` are left out. Judgements with a parent, such
+    as the answers of a panel's members, are counted too, except under `n`, `errors`, `with_reference` and
+    `without_reference`.
     """
     for judgement in judgements:
-        if not is_asked_again(judgement):
-            for field, value in _ways(judgement):
-                counts[judgement.kind, field, value] += 1
-    return counts
-
-
-def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
-    """Yield the (field, value) pairs under which a judgement is counted; "" counts every value."""
-    how = judgement.provenance
-    if judgement.parent is None:
-        yield "n", ""
-        if judgement.error is not None:
-            yield "errors", ""
-        if (against := how.get("against")) is not None:
-            yield "with_reference" if against == "reference" else "without_reference", ""
-    if "votes" in how or "failed" in how:
-        yield "panel", ""
-    for field in _COUNTED if how else ():
-        value = how.get(field)
-        if value is None or value == ():
+        how, alone = judgement.provenance, judgement.parent is None
+        panel = "votes" in how or "failed" in how
+        # asked again by an audit; a panel's repeated verdict has no replica number, but its members have
+        if how and ((how.get("replica") or 0) < 0 or (panel and not alone)):
             continue
-        if field in {"failed", "fused", "windows"}:
-            yield field, ""
-        elif field == "left_out":
-            yield from ((field, str(name)) for name in ((value,) if isinstance(value, str) else value))
-        elif field != "list_size" or value != 1:
-            yield field, str(value)
+        ways = list[tuple[str, str]]()
+        if alone:
+            ways += [("n", ""), *[("errors", "")] * (judgement.error is not None)]
+            if (against := how.get("against")) is not None:
+                ways.append(("with_reference" if against == "reference" else "without_reference", ""))
+        if panel:
+            ways.append(("panel", ""))
+        for field in _COUNTED if how else ():
+            value = how.get(field)
+            if value is None or value == ():
+                continue
+            if field in {"failed", "fused", "windows"}:
+                ways.append((field, ""))
+            elif field == "left_out":
+                ways += [(field, str(name)) for name in ((value,) if isinstance(value, str) else value)]
+            elif field != "list_size" or value != 1:
+                ways.append((field, str(value)))
+        for field, value in ways:
+            counts[judgement.kind, field, value] += 1
+    return counts
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from itertools import groupby
 from sys import intern
 from typing import Any, Literal
@@ -116,17 +115,11 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
     """Return the ends of a scale, such as (0, 3) for "graded". Raises InputError if it is unknown."""
-    ends = _ends(scale)
-    if ends is None:
+    match = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    if match is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or grades such as 0-4"
         raise InputError(problem, fix=fix, place=location)
-    return ends
-
-
-@cache
-def _ends(scale: str) -> tuple[int, int] | None:
-    match = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
-    return match and (int(match[1]), int(match[2]))
+    return int(match[1]), int(match[2])
 
 
 UNSURE, TAKEN_BACK = "unsure", "taken back"
@@ -166,7 +159,13 @@ class LabelBook:
             self._people.pop(item, None)
             self._unsure.pop(item, None)
             if answers:
-                self._people[item] = _by_person(answers)
+                answers.sort(key=time_of)  # stable: of equal times, the later row comes last
+                votes = [label for label in answers if label.scale == answers[-1].scale]
+                if not all(isinstance(label.answer, bool | int | float) for label in votes):
+                    votes = votes[-1:]
+                votes.sort(key=lambda label: label.who or "")
+                by_who = groupby(votes, key=lambda label: label.who)
+                self._people[item] = tuple(tuple(labels) for _, labels in by_who)
             if unsure := tuple(dict.fromkeys(label.who for label in silent)):
                 self._unsure[item] = unsure
 
@@ -235,16 +234,6 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
             newest.pop(key, None)
             newest[key] = label
     return list(newest.values())
-
-
-def _by_person(newest: list[Label]) -> tuple[tuple[Label, ...], ...]:
-    """Return the labels on the newest label's scale, by person; only the newest if one is not a number."""
-    newest.sort(key=time_of)  # stable: of equal times, the later row comes last
-    votes = [label for label in newest if label.scale == newest[-1].scale]
-    if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
-        return ((newest[-1],),)
-    votes.sort(key=lambda label: label.who or "")
-    return tuple(tuple(labels) for _, labels in groupby(votes, key=lambda label: label.who))
 
 
 def _middle(labels: Sequence[Label]) -> Label:
