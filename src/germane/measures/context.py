@@ -62,11 +62,6 @@ def contexts_of(
     return contexts
 
 
-def claims_of(sample: Sample, text: str) -> Claims:
-    """Return the question that asks a judge to list the claims in `text`, e.g. the sample's response."""
-    return Claims(sample.query, text, turns(sample))
-
-
 def supported_claims(
     sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
@@ -75,7 +70,7 @@ def supported_claims(
     Return (claims, verdicts), where a verdict names the contexts that support the claim at the same index.
     Both are empty if `text` makes no claims.
     """
-    claims = yield from ask(claims_of(sample, text))
+    claims = yield from ask(Claims(sample.query, text, turns(sample)))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     return claims, support
 
@@ -185,13 +180,9 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
     """1 if the contexts together suffice to answer the query, else 0. Needs no reference."""
     contexts = contexts_of(sample)
-    verdict = yield from ask(_sufficiency(sample, contexts))
+    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
     return proportion([item], what="sufficient to answer")
-
-
-def _sufficiency(sample: Sample, contexts: Sequence[Context]) -> Sufficiency:
-    return Sufficiency(sample.query, texts_of(contexts), turns(sample))
 
 
 Column: TypeAlias = frozenset[int]
@@ -378,13 +369,13 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
     whole = distinct_contexts(sample)
     if not whole:
         return skipped("the sample has no contexts that could suffice")
-    everything = yield from ask(_sufficiency(sample, whole))
+    everything = yield from ask(Sufficiency(sample.query, texts_of(whole), turns(sample)))
     if not everything.sufficient:
         return skipped(f"all contexts together do not suffice to answer: {everything.reasoning}")
     enough = len(lists)
     for number in range(1, len(lists)):
-        gathered = distinct(lists[:number])
-        if gathered and (yield from ask(_sufficiency(sample, gathered))).sufficient:
+        texts = texts_of(distinct(lists[:number]))
+        if texts and (yield from ask(Sufficiency(sample.query, texts, turns(sample)))).sufficient:
             enough = number
             break
     needed = [Item(f"Call {n}", n <= enough) for n in range(1, len(lists) + 1)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from germane.clean import blank
-from germane.measures.context import claims_of, contexts_of, supported_share
+from germane.measures.context import contexts_of, supported_share
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, safely, skipped, texts_of
@@ -16,6 +16,7 @@ from germane.questions.asking import Program, ask, ask_each
 from germane.questions.kinds import (
     CitationSupport,
     CitationVerdict,
+    Claims,
     Importance,
     NuggetSupport,
     StatementRelevance,
@@ -124,7 +125,7 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     retrieved = texts_of(contexts_of(sample, nothing=nothing))
     reference = sample.reference or ""
     claims, expected = yield from ask_each(
-        claims_of(sample, text) for text in (sample.response or "", reference)
+        Claims(sample.query, text, turns(sample)) for text in (sample.response or "", reference)
     )
     if not claims:
         return skipped("the response makes no claims")
@@ -339,7 +340,7 @@ def _nuggets_held(
     if (own := sample.metadata.get("nuggets")) is not None:
         nuggets = nuggets_of(own)
     else:
-        claims = yield from ask(claims_of(sample, sample.reference or ""))
+        claims = yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))
         weights: Sequence[str] = ["vital"] * len(claims)  # the only fact of a reference is what was asked for
         if which != "all" and len(claims) > 1:
             weights = yield from ask(Importance(sample.query, claims, turns(sample)))

@@ -13,13 +13,11 @@ from math import comb, sqrt
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from germane.encoding import Line
 from germane.statistics.comparison import holm
-from germane.statistics.intervals import LEVEL, Interval, IntervalEnds, cluster_codes, mean_interval
-
-Floats = NDArray[np.float64]
+from germane.statistics.intervals import LEVEL, Floats, Interval, IntervalEnds, cluster_codes, mean_interval
 
 
 class Confusion(Line):

@@ -11,7 +11,7 @@ from math import ceil, fsum, inf, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from germane.clean import counted
 from germane.encoding import Line, internal
@@ -20,6 +20,7 @@ from germane.statistics.distributions import normal_quantile, t_quantile
 from germane.statistics.intervals import (
     SAME,
     UPPER,
+    Floats,
     Interval,
     IntervalEnds,
     Units,
@@ -29,8 +30,6 @@ from germane.statistics.intervals import (
     mean_interval,
     reach,
 )
-
-Floats = NDArray[np.float64]
 
 POWER = 0.8
 """The probability with which a "detectable" difference is detected by a two-sided test at 1 - LEVEL."""

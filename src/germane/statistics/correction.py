@@ -21,19 +21,17 @@ Only labels that were drawn with a known probability may be given here; `drawing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from germane.clean import counted
 from germane.statistics.distributions import t_quantile
-from germane.statistics.intervals import UPPER, CorrectedMean, cluster_codes, mean_interval
+from germane.statistics.intervals import UPPER, CorrectedMean, Floats, Ints, cluster_codes, mean_interval
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
 Ends = tuple[float, float]
 Design: TypeAlias = Literal["passages", "queries"]
 Population = Literal["report", "queries"]
@@ -172,10 +170,11 @@ def corrected_query_mean(
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
-    stages = _Stages(group, counts, sizes[seen], len(sizes), population)
-    half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0)
+    half_width = partial(_half_width, group, counts, sizes[seen], len(sizes), population)
+    half_alone, free = half_width(y_in, y_mean, (False, False), 0.0), n - len(counts)
     # Each label has the weight that it has in the variance within queries. The jackknife leaves out queries.
-    inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
+    weights = (1 - counts / sizes[seen]) / (counts * np.maximum(counts - 1, 1))
+    inner = _fit(y_in, f_in, weights[group], free, group) if free >= _FREE else _Fit()
     gap = f_query[seen] - f_mean
     d = y_mean + inner.weight * gap
     outer, shift = _Fit(), 0.0
@@ -187,7 +186,7 @@ def corrected_query_mean(
     if population == "queries" and len(seen) < len(sizes):
         doubt += outer.weight**2 * float(f_query.var(ddof=1)) / len(sizes)
     fitted = inner.weight > 0, outer.weight > 0
-    half = stages.half_width(y_in - inner.weight * f_in, d - outer.weight * f_query[seen], fitted, doubt)
+    half = half_width(y_in - inner.weight * f_in, d - outer.weight * f_query[seen], fitted, doubt)
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
@@ -262,56 +261,44 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
     return _Fit(weight, doubt, float(scale @ np.square(u - weight * v)) * df / (df - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Stages:
-    """A two-stage sample of labels: a sample of queries, and a sample of passages of each query.
+def _half_width(
+    group: Ints,
+    counts: Ints,
+    sizes: Ints,
+    queries: int,
+    population: str,
+    within: Floats,
+    between: Floats,
+    fitted: tuple[bool, bool],
+    doubt: float,
+) -> float:
+    """Return half the width of the interval, from the deviations within and between queries.
 
-    `group` is the query of each label. `counts` and `sizes` are the numbers of labels and of passages of each
-    labelled query. `queries` is the number of all queries.
+    The labels are a two-stage sample. `group` is the query of each label, `counts` and `sizes` are the numbers
+    of labels and of passages of each labelled query, `queries` is the number of all queries. `fitted` says
+    whether the weights (within, between) were fitted; `doubt` is the variance that the weights add. A query
+    with a single label gets the mean variance of the other queries. If nearly all queries have a single label,
+    the variance between queries is used for both stages, which makes the interval too wide, never too narrow.
     """
-
-    group: Ints
-    counts: Ints
-    sizes: Ints
-    queries: int
-    population: str
-
-    @property
-    def free(self) -> int:
-        return len(self.group) - len(self.counts)
-
-    @property
-    def scale(self) -> Floats:
-        """The weight of each label's squared deviation in the variance within queries."""
-        share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
-        return np.asarray(share[self.group], float)
-
-    def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
-        """Return half the width of the interval, from the deviations within and between queries.
-
-        `fitted` says whether the weights (within, between) were fitted; `doubt` is the variance that the
-        weights add. A query with a single label gets the mean variance of the other queries. If nearly all
-        queries have a single label, the variance between queries is used for both stages, which makes the
-        interval too wide rather than too narrow.
-        """
-        q, free = len(self.counts), self.free - fitted[0]
-        first_df = max(q - 1 - fitted[1], 1)
-        first = float(between.var(ddof=1)) * (q - 1) / first_df / q
-        second, second_df = 0.0, 1.0
-        if self.population == "report" and self.free >= _FREE:
-            squares = np.bincount(self.group, np.square(within)) * self.free / free
-            own = np.maximum(self.counts - 1, 1)
-            each = np.where(self.counts > 1, squares / own, squares.sum() / self.free)
-            terms = (1 - self.counts / self.sizes) * each / self.counts / (q * self.queries)
-            second, second_df = float(terms.sum()), min(_degrees(terms, own), free)
-            first *= 1 - q / self.queries
-        elif self.population == "report" and (self.counts == self.sizes).all():  # all passages are labelled
-            first *= 1 - q / self.queries
-        variance = first + second
-        if variance <= 0:
-            return 0.0
-        df = variance**2 / (first**2 / first_df + second**2 / second_df)
-        return t_quantile(UPPER, df) * sqrt(variance + doubt)
+    q, labels_free = len(counts), len(group) - len(counts)
+    first_df = max(q - 1 - fitted[1], 1)
+    first = float(between.var(ddof=1)) * (q - 1) / first_df / q
+    second, second_df = 0.0, 1.0
+    if population == "report" and labels_free >= _FREE:
+        free = labels_free - fitted[0]
+        squares = np.bincount(group, np.square(within)) * labels_free / free
+        own = np.maximum(counts - 1, 1)
+        each = np.where(counts > 1, squares / own, squares.sum() / labels_free)
+        terms = (1 - counts / sizes) * each / counts / (q * queries)
+        second, second_df = float(terms.sum()), min(_degrees(terms, own), free)
+        first *= 1 - q / queries
+    elif population == "report" and (counts == sizes).all():  # all passages are labelled
+        first *= 1 - q / queries
+    variance = first + second
+    if variance <= 0:
+        return 0.0
+    df = variance**2 / (first**2 / first_df + second**2 / second_df)
+    return t_quantile(UPPER, df) * sqrt(variance + doubt)
 
 
 def _degrees(variances: Floats, df: Ints) -> float:

@@ -19,10 +19,7 @@ from germane.encoding import Line, internal
 from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
 from germane.statistics.distributions import t_cdf, t_quantile
-from germane.statistics.intervals import UPPER, Interval, IntervalEnds
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from germane.statistics.intervals import UPPER, Floats, Interval, IntervalEnds, Ints
 
 _QUERIES = 3  # the fewest labelled queries with which a difference is corrected
 
