@@ -197,8 +197,8 @@ def definitions() -> tuple[Definition, ...]:
     ranked = [definition for definition in every if definition.family == "ranked"]
     judged = [definition for definition in every if definition.family == "judged"]
     ours = [definition for definition in judged if definition.compute.__module__.startswith("germane.")]
-    theirs = [definition for definition in judged if definition not in ours]
-    return (*ranked, *sorted(ours, key=lambda definition: definition.title.casefold()), *theirs)
+    ours.sort(key=lambda definition: definition.title.casefold())
+    return (*ranked, *ours, *(definition for definition in judged if definition not in ours))
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
@@ -238,9 +238,8 @@ UNKNOWN = "unknown"  # the formula of a measure that is not germane's and was no
 
 
 def _unknown(*_: object, **__: object) -> None:
-    raise MeasureError(
-        "this measure is defined in a file that was not loaded", fix="name the file: -m my_measures.py:NAME"
-    )
+    fix = "name the file: -m my_measures.py:NAME"
+    raise MeasureError("this measure is defined in a file that was not loaded", fix=fix)
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
@@ -354,8 +353,8 @@ class Measure:
 
     def require_cutoff(self) -> Measure:
         """Return this measure. Raises MeasureError if its required cut-off is missing."""
-        if self.k is None and self.definition.cutoff in {"required", "recall"}:
-            example = "@0.1" if self.definition.cutoff == "recall" else "@10"
+        examples = {"required": "@10", "recall": "@0.1"}
+        if self.k is None and (example := examples.get(self.definition.cutoff)):
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
         return self
 
@@ -402,9 +401,8 @@ class Measure:
         """
         match = _NAME.fullmatch(text.strip())
         if not match:
-            raise MeasureError(
-                f"{text!r} is not a measure", fix="write NAME, NAME@10 or NAME(param=value)@10"
-            )
+            fix = "write NAME, NAME@10 or NAME(param=value)@10"
+            raise MeasureError(f"{text!r} is not a measure", fix=fix)
         name, k = match["name"], match["k"]
         trec = _TREC.fullmatch(name) if k is None and not _find(name) else None
         known = _find(trec["name"]) if trec else None
@@ -417,9 +415,8 @@ class Measure:
         for option in filter(None, (p.strip() for p in (match["params"] or "").split(","))):
             param, _, value = (piece.strip() for piece in option.partition("="))
             if not param or not value or param in params:
-                raise MeasureError(
-                    f"{text!r}: {option!r} is not of the form name=value", fix="write NAME(param=value)"
-                )
+                problem = f"{text!r}: {option!r} is not of the form name=value"
+                raise MeasureError(problem, fix="write NAME(param=value)")
             params[param] = _value(value)
         cutoff = None if k is None else float(k) if "." in k else int(k)
         measure = cls(name, FrozenDict(params), cutoff)
@@ -436,9 +433,8 @@ def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float
     if level and not isinstance(cutoff, bool) and 0 <= cutoff <= 1:
         return float(cutoff)
     if level or type(cutoff) is not int or cutoff < 1:
-        what = "a level of recall from 0 to 1" if level else "a whole number from 1"
-        fix = f"write {name}@{0.1 if level else 10}"
-        raise MeasureError(f"{name}@{cutoff}: the cut-off is not {what}", fix=fix)
+        what, example = ("a level of recall from 0 to 1", 0.1) if level else ("a whole number from 1", 10)
+        raise MeasureError(f"{name}@{cutoff}: the cut-off is not {what}", fix=f"write {name}@{example}")
     return cutoff
 
 

@@ -27,9 +27,6 @@ from germane.types import NOTHING, Context, Sample
 Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 """The query and the contexts of each ranked list of a sample."""
 
-_MOST_GRADES = 1000
-"""The highest grade in a combination of several people's grades; higher grades are cut, to limit memory."""
-
 
 class Places:
     """The labels of all retrieved passages from one source: gold, people or a judge.
@@ -205,7 +202,7 @@ class Places:
             self._worth[position] = fsum(fsum(some) / len(some) for some in worth) / len(votes)
         label = labels[0]
         if len(labels) > 1:
-            grades = [min(int(label.answer), _MOST_GRADES) for label in labels]
+            grades = [min(int(label.answer), 1000) for label in labels]  # cut to limit memory
             label = sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
             if min(grades) < max(grades):
                 top = 1 if label.scale == "binary" else max(HIGHEST, *grades)
@@ -402,10 +399,8 @@ class Places:
 
         A label is missing if it is in `failed`; with `holes`, unlabelled passages count as missing too.
         """
-        marks = np.zeros(len(self._level), dtype=np.bool_)
+        marks = ~self.labelled if holes else np.zeros(len(self._level), np.bool_)
         marks[[*self.failed]] = True
-        if holes:
-            marks |= ~self.labelled
         if depth is not None:
             marks &= self.table.rank <= depth
         mask: Bools = np.bincount(self.sample[marks], minlength=len(self.samples)) > 0
@@ -430,8 +425,6 @@ class Places:
             missing = position in self.failed or (holes and not self.labelled[position])
             numbers.append(number if missing else -1)
         return np.array(numbers, dtype=np.int64)
-
-    # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
         """Yield (question, answer) for the distinct passages in the first `depth` ranks of all lists.

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from germane.clean import counted
 from germane.encoding import Line, internal
-from germane.errors import InputError
 from germane.statistics.distributions import normal_quantile, t_quantile
 from germane.statistics.intervals import (
     SAME,
@@ -292,12 +291,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     the agreement at the end of the lists continues beyond them (Webber, Moffat and Zobel 2010, ACM TOIS 28,
     formula 32). The lists may differ in length. If an item is repeated in a list, only its first rank counts.
     The overlap of two empty lists is 1.
-
-    Raises:
-        InputError: p is not strictly between 0 and 1.
     """
-    if not 0 < p < 1:
-        raise InputError(f"the persistence p={p} is not between 0 and 1", fix="write a number such as p=0.9")
     short, long_ = sorted((list(dict.fromkeys(a)), list(dict.fromkeys(b))), key=len)
     s, l = len(short), len(long_)  # noqa: E741 - the paper's letters
     if not s:
