@@ -194,16 +194,8 @@ def test_the_ideal_order_is_worth_one(given_rows: list[Row]) -> None:
 
 def test_yes_no_labels_are_relevant_at_any_threshold() -> None:
     """A label on the yes / no scale has level infinity: the threshold of a graded scale does not touch it."""
-    yes_no = RankedLabels(
-        pointers=np.array([0, 2]),
-        gain=np.array([0.0, 1.0]),
-        level=np.array([0.0, np.inf]),
-        judged=np.array([True, True]),
-        ideal_pointers=np.array([0, 2]),
-        ideal=np.array([1.0, 0.0]),
-        ideal_level=np.array([np.inf, 0.0]),
-        rel=2,
-    )
+    level, gain = np.array([0.0, np.inf]), np.array([0.0, 1.0])
+    yes_no = RankedLabels.of_columns(np.array([0, 2]), level, gain, rel=2)
     for name, expected in {
         "RR": 0.5,
         "RR(rel=3)": 0.5,
@@ -260,8 +252,8 @@ def test_bpref_does_not_count_negative_grades() -> None:
 def sparse(dense: RankedLabels) -> RankedLabels:
     """The same table with its unjudged places left out."""
     judged = dense.judged
-    known = np.diff(dense.ideal_pointers)
-    levels = dense.ideal_level[np.lexsort((dense.ideal_level, dense.ideal_row))]  # in another order
+    known, ideal = np.diff(dense.ideal.pointers), dense.ideal
+    levels = ideal.level[np.lexsort((ideal.level, ideal.row))]  # in another order
     return RankedLabels.of_hits(
         dense.row[judged], dense.rank[judged], dense.level[judged], dense.length, known, levels
     )

@@ -241,9 +241,10 @@ def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
         np.array([1.0, 0.0, 3.0]),
     )
     full = RankedLabels.of_lists([[None, 1, None], [], [3, None]], [[1], [], [3, 0]])
-    for name in ("ideal_pointers", "ideal", "ideal_level", "length"):
-        wanted: Any = getattr(full, name)
-        assert getattr(sparse, name).tolist() == wanted.tolist(), name
+    for name in ("pointers", "gain", "level"):
+        wanted: Any = getattr(full.ideal, name)
+        assert getattr(sparse.ideal, name).tolist() == wanted.tolist(), name
+    assert sparse.length.tolist() == full.length.tolist()
     assert sparse.rank.tolist() == full.rank[full.judged].tolist()
     assert sparse.level.tolist() == full.level[full.judged].tolist()
 

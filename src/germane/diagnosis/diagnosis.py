@@ -257,7 +257,7 @@ class _Lists:
         reranked = self.values(measure, table.reranked())
         yield self.change(now, reranked, "rerank", "perfect reranking of the retrieved documents")
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
-            ideal = self.values(measure, table.ideal_table)
+            ideal = self.values(measure, table.ideal)
             yield self.change(now, ideal, "ideal", "all relevant documents retrieved and ranked first")
         k, length = measure.k, int(table.length.max(initial=0))
         others = [depth for depth in _DEPTHS if depth <= length] if isinstance(k, int) else []

@@ -22,8 +22,8 @@ from germane.evaluation.spec import IN_FILES, LOOKED_AT, Spec, default_measures,
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import Grader, graders_of, needs_judge, parse_measures
-from germane.measures.outcome import applicable
 from germane.measures.measure import Measure
+from germane.measures.outcome import applicable
 from germane.measures.scoring import Job
 from germane.places.lists import Settings
 from germane.reports.gates import Gate

@@ -132,7 +132,7 @@ def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] |
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
     """Return the table of ideal rankings."""
-    return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
+    return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
@@ -223,8 +223,8 @@ def _bpref(table: RankedLabels, rel: float) -> Floats:
     passages above the relevant passage.
     """
     relevant, row = relevant_known(table, rel=rel), table.row
-    nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
-    refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
+    nonrelevant = (table.ideal.level >= 0) & (table.ideal.level < rel)
+    refused = np.bincount(table.ideal.row[nonrelevant], minlength=table.rows)
     above = so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
     lost = ratio(np.minimum(above, relevant[row]), np.minimum(relevant, refused)[row])
     return ratio(_sum(table, table.level >= rel, 1.0 - lost), relevant)

@@ -76,9 +76,8 @@ class RankedLabels:
         level: The value that is compared with `rel`: the grade (which may be negative, for bpref), inf for a
             yes, 0 for a no or an unjudged passage.
         judged: True if the passage has a label.
-        ideal_pointers: The index of each ideal ranking's first entry in `ideal`, as in `pointers`.
-        ideal: The gains of all labelled documents for the ranking's query, best first. `ideal_level` holds
-            their levels.
+        best: A table whose ranking r holds all labelled documents for the query of ranking r, best first. None
+            if the rankings are ideal themselves.
         rel: The lowest relevant grade by default: 1 for gold, 2 for grades 0-3 of a judge or people.
         complete: True if the ideal contains all relevant documents (gold), False if only the retrieved ones.
         ranks: The ranks, from 1. None if the passages of each ranking have the ranks 1, 2, 3, ...; this is
@@ -94,9 +93,7 @@ class RankedLabels:
     gain: Floats
     level: Floats
     judged: Bools
-    ideal_pointers: Ints
-    ideal: Floats
-    ideal_level: Floats
+    best: RankedLabels | None = None
     rel: int = 1
     complete: bool = True
     ranks: Ints | None = None
@@ -127,35 +124,16 @@ class RankedLabels:
         """The number of passages of each ranking, including unjudged passages left out of the arrays."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
-    @cached_property
-    def ideal_row(self) -> Ints:
-        """The index of the ranking to which each entry of `ideal` belongs."""
-        return np.repeat(np.arange(self.rows), np.diff(self.ideal_pointers))
-
-    @cached_property
-    def ideal_table(self) -> RankedLabels:
+    @property
+    def ideal(self) -> RankedLabels:
         """A table whose ranking r is the ideal of ranking r of this table."""
-        return replace(
-            self,
-            pointers=self.ideal_pointers,
-            gain=self.ideal,
-            level=self.ideal_level,
-            judged=np.ones(len(self.ideal), dtype=np.bool_),
-            ranks=None,
-            lengths=None,
-            chances=None,
-        )
+        return self.best or self
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
         """The same rankings, with ideal rankings made only of the judged passages in each ranking."""
-        row = self.row[self.judged]
-        return replace(
-            self,
-            ideal_pointers=pointers_of(np.bincount(row, minlength=self.rows)),
-            ideal=best_first(self.gain[self.judged], row),
-            ideal_level=best_first(self.level[self.judged], row),
-        )
+        level, gain, row = self.level[self.judged], self.gain[self.judged], self.row[self.judged]
+        return replace(self, best=_best_first(level, gain, row, self))
 
     def within(self, k: int | None) -> RankedLabels:
         """Return the table for a measure with the cut-off `k` (None = no cut-off).
@@ -183,13 +161,11 @@ class RankedLabels:
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Return a table of the rankings with the indices `start` to `end` - 1."""
-        span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
+        span = slice(self.pointers[start], self.pointers[end])
         return replace(
             self,
             pointers=self.pointers[start : end + 1] - self.pointers[start],
-            ideal_pointers=self.ideal_pointers[start : end + 1] - self.ideal_pointers[start],
-            ideal=self.ideal[ideal],
-            ideal_level=self.ideal_level[ideal],
+            best=self.best and self.best.rows_from(start, end),
             ranks=None if self.ranks is None else self.ranks[span],
             lengths=None if self.lengths is None else self.lengths[start:end],
             several=None if self.several is None else self.several[start:end],
@@ -249,36 +225,44 @@ class RankedLabels:
         Without it, the ideal ranking is made of the ranking's own labels. The other arguments are those of
         the class.
         """
-        judged, rows = ~np.isnan(level), len(pointers) - 1
-        if gold is None:
-            row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
-            ideal_level = best_first(level[judged], row)
-            ideal = best_first(np.maximum(gain[judged], 0.0), row)
-        else:
-            row = np.repeat(np.arange(rows), gold[0])
-            ideal_level = best_first(gold[1], row)
-            ideal = np.maximum(ideal_level, 0.0)
-        return cls(
+        judged = ~np.isnan(level)
+        new = cls(
             pointers=pointers,
             gain=np.where(judged, np.maximum(gain, 0.0), 0.0),
             level=np.where(judged, level, 0.0),
             judged=judged,
-            ideal_pointers=pointers_of(np.bincount(row, minlength=rows)),
-            ideal=ideal,
-            ideal_level=ideal_level,
             rel=rel,
             complete=gold is not None,
             chances=chances,
             several=several,
         )
+        if gold is None:
+            return new.over_retrieved
+        return replace(new, best=_best_first(gold[1], None, np.repeat(np.arange(new.rows), gold[0]), new))
 
 
-def best_first(values: Floats, row: Ints) -> Floats:
-    """Return the values sorted within each row, highest first; `row` is the row of each value, ascending."""
-    if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
-        return values
-    result: Floats = values[np.lexsort((-values, row))]
-    return result
+def _best_first(level: Floats, gain: Floats | None, row: Ints, of: RankedLabels) -> RankedLabels:
+    """Return the table of the ideal rankings of the table `of`: levels and gains, each the highest first.
+
+    `row` is the ranking of each level, ascending. Without `gain`, it is the level, but at least 0.
+    """
+
+    def ordered(values: Floats) -> Floats:
+        """Return the values sorted within each ranking, highest first."""
+        if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
+            return values
+        result: Floats = values[np.lexsort((-values, row))]
+        return result
+
+    level = ordered(level)
+    return RankedLabels(
+        pointers=pointers_of(np.bincount(row, minlength=of.rows)),
+        gain=np.maximum(level, 0.0) if gain is None else ordered(gain),
+        level=level,
+        judged=np.ones(len(level), dtype=np.bool_),
+        rel=of.rel,
+        complete=of.complete,
+    )
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
@@ -289,7 +273,7 @@ def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     """Return the number of known relevant documents for each ranking, with gold also those not retrieved."""
-    return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
+    return np.bincount(table.ideal.row[table.ideal.level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
