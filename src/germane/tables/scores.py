@@ -117,15 +117,9 @@ class ScoreTable:
         value.
         """
         value, status, why, bounds = score.value, score.status, score.why, score.bounds
-        if value is None:
-            if status == "ok" or not why:
-                raise ValueError(
-                    f"a score without a value needs a reason and a status other than 'ok', not {status!r}"
-                )
-        elif status != "ok" or not math.isfinite(value):
-            raise ValueError(
-                f"a score with a value needs a finite number and the status 'ok', not {value!r} and {status!r}"
-            )
+        if not (why and status != "ok" if value is None else status == "ok" and math.isfinite(value)):
+            needs = "a finite number and the status 'ok', or another status and a reason"
+            raise ValueError(f"a score needs {needs}, not {value!r}, {status!r} and {why!r}")
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (None, None)
             known = None if low is None else (low, math.inf if high is None else high)
