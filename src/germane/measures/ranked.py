@@ -38,7 +38,6 @@ from germane.places.table import (
 )
 
 _GOLD = one_of("source of the labels", "gold", "judge", "human", "best")
-LABELS = replace(_GOLD, default="judge")
 OVER = one_of(
     "several searches: the mean over them, or the final list alone (else the last search's)", "calls", "final"
 )
@@ -61,19 +60,17 @@ _IDEAL = one_of(
     "retrieved",
 )
 _DCG = one_of("what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", "log2", "exp-log2")
-_TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else 3", low=1)
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
 _PART = one_of("the score, or how much more it could be", "score", "residual")
+_TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else 3", low=1)
 
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
 _USUAL = {"rel": REL, "holes": _HOLES, **_OVER_GOLD}
-_OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "against": _AGAINST}
+_OF_CONTEXTS = {**_USUAL, "labels": replace(_GOLD, default="judge"), "against": _AGAINST}
 
 Marks: TypeAlias = Bools | Floats
 """For each place, a boolean that says whether it counts, or the probability that it counts."""
-Fraction: TypeAlias = tuple[Floats, Floats]
-"""The numerator and the denominator for each row of a table."""
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
@@ -135,7 +132,7 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal
 
 
-def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
+def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> tuple[Floats, Floats]:
     """Return (DCG, ideal DCG) for each row: sums of gain / log2(rank + 1) over the top k.
 
     The gain of grade g is g with `dcg="log2"` and 2**g - 1 with "exp-log2".
@@ -154,10 +151,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _require_certain(table: RankedLabels) -> None:
-    """Raise MeasureError if a label is uncertain.
-
-    The mean of 2**grade cannot be computed from the mean grade.
-    """
+    """Raise MeasureError if a label is uncertain: the mean grade does not tell the mean of 2**grade."""
     uncertain = table.several is not None and table.several.any()
     if table.chances is not None:
         uncertain |= ((table.chances > CERTAINTY) & (table.chances < 1 - CERTAINTY)).any()
@@ -240,7 +234,7 @@ def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part:
     return 1.0 - value if part == "residual" else value
 
 
-def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
+def _position(table: RankedLabels, rel: float, k: int | None) -> tuple[Floats, Floats]:
     """Return two sums of 1 / rank over the top k of each row: of relevant passages, and of all passages."""
     positions = _top_size(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
