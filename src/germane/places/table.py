@@ -246,19 +246,14 @@ def _best_first(level: Floats, gain: Floats | None, row: Ints, of: RankedLabels)
 
     `row` is the ranking of each level, ascending. Without `gain`, it is the level, but at least 0.
     """
-
-    def ordered(values: Floats) -> Floats:
-        """Return the values sorted within each ranking, highest first."""
-        if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
-            return values
-        result: Floats = values[np.lexsort((-values, row))]
-        return result
-
-    level = ordered(level)
+    columns = []
+    for values in (level,) if gain is None else (level, gain):
+        rises = (values[1:] > values[:-1]) & (row[1:] == row[:-1])
+        columns.append(values[np.lexsort((-values, row))] if rises.any() else values)
     return RankedLabels(
         pointers=pointers_of(np.bincount(row, minlength=of.rows)),
-        gain=np.maximum(level, 0.0) if gain is None else ordered(gain),
-        level=level,
+        gain=np.maximum(columns[0], 0.0) if gain is None else columns[1],
+        level=columns[0],
         judged=np.ones(len(level), dtype=np.bool_),
         rel=of.rel,
         complete=of.complete,
