@@ -63,7 +63,8 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
                 continue
             if type(parameter.default) not in {bool, int, float, str}:
                 raise MeasureError(
-                    f"{body.__name__}: the parameter {key} needs a default that is a number, a string, True or False",
+                    f"{body.__name__}: the parameter {key} needs a default that is a number, a string, "
+                    "True or False",
                     fix=f"write a default such as {key}=1, or declare {key} with @measure(params=...)",
                 )
             params[key] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")

@@ -276,7 +276,8 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
         gold, hint = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}, ""
         for context in chain.from_iterable(lists):
             if context.text.strip() in gold:
-                hint = '; texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
+                hint = '; texts are gold ids: give contexts as {"id": ...}, or their ids as '
+                hint += "retrieved_context_ids"
                 break
             if key := next((key for key, value in context.metadata.items() if str(value) in gold), None):
                 hint = f"; {key!r} holds gold ids: rename it to id"

@@ -76,8 +76,8 @@ class RankedLabels:
         level: The value that is compared with `rel`: the grade (which may be negative, for bpref), inf for a
             yes, 0 for a no or an unjudged passage.
         judged: True if the passage has a label.
-        best: A table whose ranking r holds all labelled documents for the query of ranking r, best first. None
-            if the rankings are ideal themselves.
+        best: A table whose ranking r holds all labelled documents for the query of ranking r, best first.
+            None if the rankings are ideal themselves.
         rel: The lowest relevant grade by default: 1 for gold, 2 for grades 0-3 of a judge or people.
         complete: True if the ideal contains all relevant documents (gold), False if only the retrieved ones.
         ranks: The ranks, from 1. None if the passages of each ranking have the ranks 1, 2, 3, ...; this is

@@ -274,11 +274,11 @@ def _half_width(
 ) -> float:
     """Return half the width of the interval, from the deviations within and between queries.
 
-    The labels are a two-stage sample. `group` is the query of each label, `counts` and `sizes` are the numbers
-    of labels and of passages of each labelled query, `queries` is the number of all queries. `fitted` says
-    whether the weights (within, between) were fitted; `doubt` is the variance that the weights add. A query
-    with a single label gets the mean variance of the other queries. If nearly all queries have a single label,
-    the variance between queries is used for both stages, which makes the interval too wide, never too narrow.
+    The labels are a two-stage sample. `group` is the query of each label, `counts` and `sizes` are the
+    numbers of labels and of passages of each labelled query, `queries` is the number of all queries. `fitted`
+    says whether the weights (within, between) were fitted; `doubt` is the variance that the weights add. A
+    query with a single label gets the mean variance of the other queries. If nearly all queries have a single
+    label, the variance between queries is used for both stages: the interval is too wide, not too narrow.
     """
     q, labels_free = len(counts), len(group) - len(counts)
     first_df = max(q - 1 - fitted[1], 1)
