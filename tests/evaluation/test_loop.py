@@ -179,6 +179,7 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
         {"scale": "grded"},
         {"against": "all"},
         {"rubric": "usefull"},
+        {"rubric": "usefulness", "scale": "binary"},
         {"gates": ["mean(RR"]},
         {"measures": "RRR"},
     ],

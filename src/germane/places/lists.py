@@ -136,7 +136,13 @@ class Settings:
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """Return the settings with these values from flags or a file; None means the default."""
+        """Return the settings with these values from flags or a file; None means the default.
+
+        Raises InputError for a value that does not exist, or a rubric of grades on the binary scale.
+        """
+        if scale == "binary" and rubric not in {None, "trec"}:
+            problem = f"the rubric {rubric} words the grades 0 to 3, but the scale binary asks for yes or no"
+            raise InputError(problem, fix="leave out either --rubric or --scale binary")
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod
