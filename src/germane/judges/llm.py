@@ -7,17 +7,17 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, Invalid, MissingPart, install_extra
 from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.client import GroupCall, ModelClient
-from germane.judges.client.function import FunctionTransport, OwnModel
-from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
+from germane.judges.client.client import ModelClient
+from germane.judges.client.group import GroupCall
+from germane.judges.client.providers import PROVIDERS, Price, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
-from germane.judges.client.transport import HTTPTransport
+from germane.judges.client.transport import FunctionTransport, HTTPTransport, OwnModel
 from germane.judges.judge import Judge, Reply, once_stored, trivial_answer
 from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
@@ -28,7 +28,6 @@ __all__ = ["model_of"]
 
 if TYPE_CHECKING:
     from germane.judges.client.client import Transport
-    from germane.judges.client.foreign import PydanticAITransport
 
 START = 16  # the initial number of requests in flight if the user gave no number
 MOST = 64  # the maximum number of requests in flight if the user gave no number
@@ -96,10 +95,10 @@ class LLMJudge(Judge):
         temperature = own.pop("temperature", temperature)
         counts = {"batch": batch, "max_output_tokens": max_output_tokens, "concurrency": concurrency}
         _check(own, reading, temperature, counts)
-        temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
+        self.temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
         self._own: FunctionTransport | None = None
         if isinstance(spec, str):
-            self.service = service = find(spec, base_url, trusted=trusted)
+            self.service = find(spec, base_url, trusted=trusted)
         else:
             sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
             if unsent := next((option for option, value in sent.items() if value), None):
@@ -108,49 +107,84 @@ class LLMJudge(Judge):
                     fix=f"leave {unsent} out and set it in the model itself",
                 )
             self._own = FunctionTransport(spec, name)
-            self.service = service = self._own.service
-            temperature, concurrency = None, concurrency or self._own.at_once
-            self.kept = bool(service.model)
-        if headers and not service.trusted:
+            self.service = self._own.service
+            self.temperature, concurrency = None, concurrency or self._own.at_once
+            self.kept = bool(self.service.model)
+        if headers and not self.service.trusted:
             raise InputError(
                 "headers are not sent to the URL of a judge that is named in a file",
                 fix="give the URL as --base-url http://HOST:PORT/v1",
             )
         check_headers(headers or {})
-        self.name = service.name
-        self.prompts = Prompts(prompts)
-        self.retry = retry or RetryPolicy()
-        self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
+        self.name, self.prompts, self.retry = self.service.name, Prompts(prompts), retry or RetryPolicy()
+        self._parameters, self._max_tokens, self._in_flight = own, max_output_tokens, concurrency
         # a few more groups than requests in flight, so that the next request can always be sent at once
-        self.concurrency = self.requests.limit + max(2, self.requests.limit // 8)
-        limits, names = _limits(service)
-        self.capabilities = ModelCapabilities(
-            model=service.model,
-            temperature=temperature,
-            max_tokens=max_output_tokens or (ROOM if service.traits.extra else None),
-            parameters=own,
-            schema_limits=limits,
-            token_limits=limits,
-            limit_names=names,
-        )
-        self.identity = _identity(service, temperature, self.capabilities.parameters)
-        if self._own is not None:
-            self.identity = freeze({**self.identity, **self._own.settings})
-            self.capabilities.mode = PROMPT
+        self.concurrency = (concurrency or MOST) + max(2, (concurrency or MOST) // 8)
         self.fuse, self._batch = reading == "fused", batch
-        self._price = price
-        self._key, self._limiter = api_key, limiter
+        self._price, self._key, self._limiter = price, api_key, limiter
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
         self._client: ModelClient | None = None
         self._calls, self._closing = 0, False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.identity = self._identity()
+
+    def _identity(self) -> FrozenDict:
+        shown = {
+            name: value
+            for name, value in self._parameters.items()
+            if name not in TRANSPORT and not (name in LIMIT_NAMES and type(value) is int)
+        }
+        identity = {
+            "provider": self.service.provider,
+            "model": self.service.model,
+            "base_url": self.service.custom or None,
+            "temperature": self.temperature,
+            "parameters": shown or None,
+            **({} if self._own is None else self._own.settings),
+        }
+        try:
+            return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]
+        except Invalid as invalid:
+            raise invalid.under("parameters").error(None) from None
+
+    @cached_property
+    def requests(self) -> AdaptiveConcurrency:
+        """The number of requests that may be in flight."""
+        return AdaptiveConcurrency(self._in_flight or MOST, None if self._in_flight else START)
+
+    @cached_property
+    def capabilities(self) -> ModelCapabilities:
+        """What requests to the model may contain.
+
+        Only requests to the user's own server set limits, because providers reserve the requested tokens.
+        OpenAI's newer models refuse the older name of the token limit; most other servers silently ignore the
+        newer one.
+        """
+        service, traits, own = self.service, self.service.traits, dict(self._parameters)
+        newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
+        names: tuple[str, ...] = LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
+        most = self._max_tokens
+        for name in LIMIT_NAMES:
+            if type(own.get(name)) is int:
+                names, most = (name, *(other for other in LIMIT_NAMES if other != name)), own.pop(name)
+        own_server = service.provider in PROVIDERS and bool(service.custom or traits.local)
+        return ModelCapabilities(
+            model=service.model,
+            temperature=self.temperature,
+            max_tokens=most or (ROOM if traits.extra else None),
+            parameters=own,
+            schema_limits=own_server and not traits.extra,
+            token_limits=own_server and not traits.extra,
+            limit_names=names,
+            mode=PROMPT if self._own is not None else 0,
+        )
 
     @cached_property
     def price(self) -> Price | None:
         """The model's price; None if it is unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
-        tier = str(self.capabilities.parameters.get("service_tier", "auto"))
+        tier = str(self._parameters.get("service_tier", "auto"))
         return price_of(self.service.provider, self.service.model) if tier in {"auto", "default"} else None
 
     def headers(self) -> dict[str, str]:
@@ -159,38 +193,28 @@ class LLMJudge(Judge):
 
     def ready(self) -> ModelClient:
         """Return the client, made by the first call. Raises JudgeError if a key or an extra is missing."""
-        if self._client is None:
-            transport: Transport
-            if self._own is not None:
-                transport = self._own
-            elif self.service.traits.extra:
-                transport = self.foreign()
-            else:
-                transport = HTTPTransport(
-                    self.service.at("chat/completions"),
-                    self.headers(),
-                    connect=self.retry.connect,
-                    most=self.requests.limit,
-                )
-            self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
+        if self._client is not None:
+            return self._client
+        service, transport = self.service, cast("Transport | None", self._own)
+        if service.traits.extra:
+            key = service.secret(self._key)
+            try:
+                from germane.judges.client.foreign import PydanticAITransport
+
+                transport = PydanticAITransport(service, key, self._headers)
+            except ImportError:
+                raise MissingPart(
+                    f"the judge {service.name} needs the extra {service.provider}, which is not installed",
+                    fix=install_extra(service.provider),
+                ) from None
+            if not transport.takes_temperature and self.capabilities.temperature is not None:
+                self.capabilities.temperature = None
+                self.capabilities.left_out += ("temperature",)
+        elif transport is None:
+            url, most = service.at("chat/completions"), self.requests.limit
+            transport = HTTPTransport(url, self.headers(), connect=self.retry.connect, most=most)
+        self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
         return self._client
-
-    def foreign(self) -> PydanticAITransport:
-        """Return the transport to a provider with a protocol of its own; MissingPart without its extra."""
-        key, service = self.service.secret(self._key), self.service
-        try:
-            from germane.judges.client.foreign import PydanticAITransport
-
-            foreign = PydanticAITransport(service, key, self._headers)
-        except ImportError:
-            raise MissingPart(
-                f"the judge {service.name} needs the extra {service.provider}, which is not installed",
-                fix=install_extra(service.provider),
-            ) from None
-        if not foreign.takes_temperature and self.capabilities.temperature is not None:
-            self.capabilities.temperature = None
-            self.capabilities.left_out += ("temperature",)
-        return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """Return the hash of the question's prompt, plus the list prompt if it may be asked in a batch."""
@@ -287,29 +311,3 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         raise InputError("one base URL cannot be used for judges of different providers", fix=fix)
     if headers and len({urlsplit(service.url).netloc for service in services}) > 1:
         raise InputError("the same headers cannot be sent to judges at different hosts", fix=fix)
-
-
-def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return (True if requests set a token limit, the names of that parameter in the order to try them).
-
-    Only requests to the user's own server set limits, because providers reserve the requested tokens. OpenAI's
-    newer models refuse the older name; most other servers silently ignore the newer one.
-    """
-    own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
-    limited = own_server and not service.traits.extra
-    newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
-    return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
-
-
-def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    identity = {
-        "provider": service.provider,
-        "model": service.model,
-        "base_url": service.custom or None,
-        "temperature": temperature,
-        "parameters": {name: value for name, value in parameters.items() if name not in TRANSPORT} or None,
-    }
-    try:
-        return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]
-    except Invalid as invalid:
-        raise invalid.under("parameters").error(None) from None

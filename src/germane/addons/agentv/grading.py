@@ -25,8 +25,7 @@ from germane.evaluation.evaluation import open_ledger
 from germane.evaluation.spec import Spec, ledger_address, pick_judge
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge
-from germane.judges.client.function import prompt_of
-from germane.judges.client.transport import Secrets
+from germane.judges.client.transport import Secrets, prompt_of
 from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome

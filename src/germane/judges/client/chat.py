@@ -72,15 +72,6 @@ class ModelCapabilities:
     left_out: tuple[str, ...] = ()  # features that were refused and are not sent any more
     _ignored: int = 0
 
-    def __post_init__(self) -> None:
-        """Move a token limit from `parameters` to `max_tokens`. Its name there is the first to be tried."""
-        own = dict(self.parameters)
-        for name in LIMIT_NAMES:
-            if type(own.get(name)) is int:
-                self.max_tokens = own.pop(name)
-                self.limit_names = (name, *(other for other in LIMIT_NAMES if other != name))
-        self.parameters = own
-
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
@@ -90,7 +81,22 @@ class ModelCapabilities:
         None: the usual limit), and `mode` the lowest output mode to use, as an index in MODES.
         """
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
-        request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
+        system, user = ask.system, ask.user
+        if mode == PROMPT and ask.schema:
+            system += f"\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
+        if not self.system:
+            system, user = "", f"{system}\n\n{user}"
+        messages: list[Json] = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": user})
+        if note is not None:
+            answer, problem = note
+            wrong = f"That cannot be used: {problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
+            again = f"{wrong}\n{_schema(ask)}"
+            if blank(answer):  # some servers refuse a message of white space
+                messages[-1] = {"role": "user", "content": f"{user}\n\n{again}"}
+            else:
+                messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": again}]
+        request: dict[str, Json] = {"model": self.model, "messages": messages}
         if self.temperature is not None:
             request["temperature"] = self.temperature
         schema = ask.limited if self.schema_limits else ask.schema
@@ -110,24 +116,6 @@ class ModelCapabilities:
     def limit(self, ask: Ask) -> int:
         """Return the token limit of an answer: the user's, else the computed one; 0 means no limit."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
-
-    def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
-        system, user = ask.system, ask.user
-        if mode == PROMPT and ask.schema:
-            system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
-        if not self.system:
-            system, user = "", f"{system}\n\n{user}"
-        messages: list[Json] = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": user})
-        if note is not None:
-            answer, problem = note
-            wrong = f"That cannot be used: {problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
-            again = f"{wrong}\n{_schema(ask)}"
-            if blank(answer):  # some servers refuse a message of white space
-                messages[-1] = {"role": "user", "content": f"{user}\n\n{again}"}
-            else:
-                messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": again}]
-        return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
         """Remember which feature of a request the error message refuses, so that it is not sent again.
@@ -168,12 +156,6 @@ class ModelCapabilities:
         if mode == PROMPT:
             told = "%s is used without structured output (%s): only the prompt contains the schema of answers"
             _log.warning(told, self.model, why[:200])
-
-    def usable(self, mode: int) -> None:
-        """Remember that an answer in this output mode was usable, and use the mode from now on."""
-        if not self.proven:
-            self.proven = True
-            self.lower(mode, "the endpoint accepted no other form of request")
 
     def schema_ignored(self) -> None:
         """Count an answer that does not match the schema; after two, before a usable one, drop schemas."""
