@@ -5,58 +5,30 @@ from typing import Any
 import pytest
 
 from germane import evaluate
+from germane.judges import GoldJudge, LabelsJudge
 from germane.judges.judge import LocalJudge
-from germane.judges.labels import GoldJudge, LabelsJudge
-from germane.questions import Claims, Grade, Relevance, Support
-from germane.types import Context
+from germane.questions import Claims, Relevance, Support
 
 QUESTION = Relevance(query="q", passage="a passage")
 
 
-def knowing(judge: LabelsJudge, qrels: dict[str, int] | None = None, **context: Any) -> LabelsJudge:
-    """The judge, which has seen the passage with that label."""
-    judge.learn("q", [Context(text="a passage", **context)], (), qrels)
-    return judge
-
-
 @pytest.mark.parametrize(
-    ("label", "grade"),
-    [
-        ({"grade": 0}, Grade(0)),
-        ({"grade": 3}, Grade(3)),
-        ({"relevant": True}, Grade(1, "", "binary")),
-        ({"relevant": False}, Grade(0, "", "binary")),
-    ],
+    ("label", "value"),
+    [({"grade": 1}, 0), ({"grade": 2}, 1), ({"relevant": True}, 1), ({"relevant": False}, 0)],
 )
-def test_a_label_is_answered_on_its_own_scale(label, grade):
-    """A grade stays a grade, a yes or no stays a yes or no."""
-    assert QUESTION.parse(knowing(LabelsJudge(), **label).reply(QUESTION).payload) == grade
+def test_a_label_counts_on_its_own_scale(label: dict[str, Any], value: int) -> None:
+    """A grade counts as relevant from 2, a yes is relevant."""
+    sample = {"query": "q", "contexts": [{"text": "a passage", **label}]}
+    (score,) = evaluate([sample], "P(labels=judge)@1", judge="labels").scores()
+    assert (score.status, score.value) == ("ok", value)
 
 
-@pytest.mark.parametrize(("grade", "relevant"), [(0, 0), (1, 0), (2, 1), (3, 1)])
-def test_a_grade_answers_a_yes_or_no_question(grade, relevant):
-    """Where only yes or no is asked, a person's grade of 2 or more is a yes and the reasoning names it."""
-    question = Relevance(query="q", passage="a passage", scale="binary")
-    answer = question.parse(knowing(LabelsJudge(), grade=grade).reply(question).payload)
-    assert (answer.grade, answer.scale) == (relevant, "binary")
-    assert f"{grade} of 3" in answer.reasoning
-
-
-def test_an_unlabelled_context_is_an_error_and_not_irrelevant():
+def test_an_unlabelled_context_is_missing_and_not_irrelevant() -> None:
     """Nobody said anything: the score is incomplete, not lower."""
-    reply = knowing(LabelsJudge()).reply(QUESTION)
-    assert (reply.payload, reply.error) == (None, "no label")
-
-
-def test_labels_are_found_by_the_item():
-    """Whatever the question was put with; labels that are given stand before those on contexts, the first before others."""
-    binary = Relevance(query="q", passage="a passage", scale="binary", reference="r")
-    given = LabelsJudge({QUESTION.item: 3})
-    assert given.reply(binary).payload["relevant"] is True
-    assert knowing(given, grade=0).reply(QUESTION).payload["grade"] == 3
-    assert (
-        knowing(knowing(LabelsJudge({"another": 3}), grade=1), grade=2).reply(QUESTION).payload["grade"] == 1
-    )
+    sample = {"query": "q", "contexts": ["b", {"text": "a", "grade": 3}]}
+    (score,) = evaluate([sample], "context_precision", judge="labels").scores()
+    assert (score.status, score.value) == ("incomplete", None)
+    assert "no label" in str(score.why)
 
 
 def test_labels_that_a_judge_is_given_are_read_as_people_gave_them():
@@ -92,12 +64,12 @@ def test_labels_answer_only_relevance(judge: LocalJudge, question):
     assert f"not {question.kind}" in error
 
 
-@pytest.mark.parametrize(("gold", "relevant"), [(-1, False), (0, False), (1, True), (2, True), (7, True)])
-def test_gold_counts_from_grade_one_and_names_the_grade(gold, relevant):
+@pytest.mark.parametrize(("gold", "value"), [(0, 0), (1, 1), (2, 1), (7, 1)])
+def test_gold_counts_from_grade_one(gold: int, value: int) -> None:
     """Gold grades are on the collection's own scale: yes or no is what they all can say."""
-    reply = knowing(GoldJudge(), {"d1": gold}, id="d1").reply(QUESTION)
-    assert reply.payload == {"relevant": relevant, "reasoning": f"gold grade {gold}"}
-    assert QUESTION.parse(reply.payload).scale == "binary"
+    sample = {"query": "q", "contexts": [{"id": "d1", "text": "a"}], "qrels": {"d1": gold, "d2": 1}}
+    (score,) = evaluate([sample], "P(labels=judge)@1", judge="gold").scores()
+    assert (score.status, score.value) == ("ok", value)
 
 
 def test_a_passage_that_cannot_be_looked_up_is_an_error_that_says_why():
@@ -107,15 +79,3 @@ def test_a_passage_that_cannot_be_looked_up_is_an_error_that_says_why():
         (score,) = evaluate([{"query": "q", **sample}], "context_precision", judge="gold").scores()
         assert score.status == "error"
         assert f"no gold label: {why}" in str(score.why)
-
-
-@pytest.mark.parametrize(
-    ("kind", "one", "other"),
-    [
-        (LabelsJudge, {"grade": 1}, {"grade": 2}),
-        (GoldJudge, {"qrels": {"d": 0}, "id": "d"}, {"qrels": {"d": 1}, "id": "d"}),
-    ],
-)
-def test_another_label_is_another_answer(kind, one, other):
-    """What these judges read is the label, so the label is part of the key."""
-    assert knowing(kind(), **one).key(QUESTION) != knowing(kind(), **other).key(QUESTION)

@@ -162,15 +162,6 @@ def test_of_an_unknown_text_nothing_is_known():
     assert str(Relevance(query="q", passage="").unasked()) == "the context has no text"
 
 
-def test_a_label_is_in_no_models_key():
-    """A label changes nothing for a judge that reads text."""
-    question = Relevance(query="q", passage="p")
-    plain, graded = (key_of(question, {"judge": "x"}, "", label) for label in (None, 3))
-    assert plain == graded
-    plain, graded = (key_of(question, {"reads": "labels"}, "", label) for label in (None, 3))
-    assert plain != graded
-
-
 @pytest.mark.parametrize("history", [(), (("user", "été ☃"),)])
 @pytest.mark.parametrize("text", ["a passage", "été\u00a0", "\ud83d", ""])
 def test_passages_are_keyed_as_their_questions(text, history):

@@ -34,12 +34,12 @@ from germane.folder.files import (
 )
 from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import Judge, members_of
+from germane.judges.judge import GoldJudge, Judge, LabelsJudge, members_of
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
 from germane.measures.declaration import no_judge
 from germane.measures.scoring import Block, Job
-from germane.places.lists import AskedItem, Settings, places_asked, rankings, turns
+from germane.places.lists import AskedItem, Settings, places_asked, turns
 from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
@@ -53,7 +53,6 @@ from germane.types import Json
 __all__ = ["Session", "judged_by", "keeps_answers", "open_ledger"]
 
 if TYPE_CHECKING:
-    from germane.judges.labels import LabelsJudge
     from germane.ledger.store import Ledger
     from germane.reports.gates import Gate
     from germane.targets.target import Target
@@ -335,8 +334,8 @@ class Session:
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Judge and score jobs, and store their rows. The asker must be open."""
-        if judged_by(self.judge):
-            jobs = _with_labels(jobs, cast("LabelsJudge", self.judge))
+        if isinstance(self.judge, LabelsJudge) and self.judge.by_item:
+            jobs = _with_labels(jobs, self.judge)
         await evaluate_jobs(jobs, self.asker.lookup, self.store, self.settings, ask=self.asker.judge)
 
     @property
@@ -384,11 +383,7 @@ class Session:
 
 def judged_by(judge: Judge | None) -> str:
     """Return "labels" if `judge` only looks up people's labels, "gold" if it looks up gold, else ""."""
-    return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
-
-
-_READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
-"""The classes of judges that return stored labels, by name, because they are imported only if needed."""
+    return ("gold" if isinstance(judge, GoldJudge) else "labels") if isinstance(judge, LabelsJudge) else ""
 
 
 class Router:
@@ -416,16 +411,12 @@ def keeps_answers(judge: Judge | None) -> bool:
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
-def _with_labels(jobs: Iterable[Job], reader: LabelsJudge) -> Iterator[Job]:
-    """Yield the jobs with the labels that `reader` has, and give it the labels that are in the jobs."""
+def _with_labels(jobs: Iterable[Job], judge: LabelsJudge) -> Iterator[Job]:
+    """Yield the jobs with the judge's labels by item in place of those of the contexts."""
     for job in jobs:
-        sample, history = job.sample, turns(job.sample)
-        if reader.by_item:
-            sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
-        if any(grader.by is not None or grader.measure.definition.asks for grader in job.graders):
-            for _, contexts in rankings(sample):
-                reader.learn(sample.query, contexts, history, sample.qrels)
-        yield job if sample is job.sample else structs.replace(job, sample=sample)
+        sample = job.sample
+        contexts = sample.with_contexts(partial(judge.labelled, sample.query, turns(sample)))
+        yield structs.replace(job, sample=contexts)
 
 
 def open_ledger(

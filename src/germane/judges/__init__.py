@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
-    from germane.judges.judge import Judge, Judges, LocalJudge, Reply
-    from germane.judges.labels import GoldJudge, LabelsJudge
+    from germane.judges.judge import GoldJudge, Judge, Judges, LabelsJudge, LocalJudge, Reply
     from germane.judges.lexical import LexicalJudge
     from germane.judges.llm import LLMJudge
     from germane.judges.panel import PanelJudge, repeated
@@ -25,8 +24,7 @@ _HOMES = {
     "client.providers": ("Price",),
     "client.retry": ("RetryPolicy",),
     "fake": ("FakeJudge",),
-    "judge": ("Judge", "LocalJudge", "Reply"),
-    "labels": ("GoldJudge", "LabelsJudge"),
+    "judge": ("GoldJudge", "Judge", "LabelsJudge", "LocalJudge", "Reply"),
     "lexical": ("LexicalJudge",),
     "llm": ("LLMJudge",),
     "panel": ("PanelJudge", "repeated"),

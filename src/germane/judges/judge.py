@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from germane.errors import AnswerError, InputError
-from germane.questions.question import AnyQuestion, key_of, keys_of
+from msgspec import structs
+
+from germane.clean import counted
+from germane.encoding import encode, now, relevance_items
+from germane.errors import AnswerError, GermaneError, InputError
+from germane.questions.asking import Answer, answered
+from germane.questions.question import AnyQuestion, asked_as, key_of, keys_of
 from germane.questions.relevance import Passages
-from germane.types import FrozenDict, Json, Usage
+from germane.types import Context, FrozenDict, Json, Judgement, Usage
 
-__all__ = ["GaveUp", "members_of", "trivial_answer"]
+__all__ = ["GaveUp", "judgement_of", "members_of", "trivial_answer"]
+
+_log = logging.getLogger("germane")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +58,7 @@ class Judge:
 
     @cached_property
     def identity(self) -> Mapping[str, Json]:
-        """All settings that can change an answer, as JSON. By default, that is only the judge's name.
-
-        The identity of a judge that reads labels instead of text contains "reads": "labels" or "gold".
-        """
+        """All settings that can change an answer, as JSON. By default, that is only the judge's name."""
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
@@ -62,18 +67,14 @@ class Judge:
 
     def key(self, question: AnyQuestion) -> str:
         """Return the ledger's key of this judge's answer to the question (see `questions.key_of`)."""
-        return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
+        return key_of(question, self.identity, self.prompt_hash(question))
 
     def keys(self, passages: Passages) -> list[str]:
         """Return the ledger keys of the relevance questions about these passages, in order."""
-        if "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key:
+        if getattr(self.key, "__func__", None) is not Judge.key:
             return list(map(self.key, passages))
         example = passages.example
         return keys_of(example, passages.items, self.identity, self.prompt_hash(example))
-
-    def label_of(self, _question: AnyQuestion) -> Json:
-        """Return the label of the question's passage; None if there is none or this judge reads no labels."""
-        return None
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Divide the questions into groups, each for one call of `answer`.
@@ -174,6 +175,50 @@ class LocalJudge(Judge):
         raise NotImplementedError
 
 
+class LabelsJudge(LocalJudge):
+    """People's labels in the place of a judge; it cannot be a member of a panel.
+
+    Measures of relevance read the labels directly and ask nobody. If an item (a query with a passage) has no
+    label, it counts as missing and not as irrelevant, so that the sample's score is incomplete. Any question
+    is answered with an error.
+
+    `labels` maps items to labels (a grade, True or False). They override the labels of the contexts.
+    """
+
+    name = "labels"
+    identity = FrozenDict(judge="labels", reads="labels")
+    source: ClassVar[str] = "people's labels"
+
+    def __init__(self, labels: Mapping[str, Json] | None = None) -> None:
+        self.by_item = dict(labels or {})
+
+    def labelled(self, query: str, history: Sequence[tuple[str, str]], context: Context) -> Context:
+        """Return the context with its label from `labels`; without such a label, return it unchanged."""
+        (item,) = relevance_items([(query, context.text)], history)
+        label = self.by_item.get(item)
+        if label is None:
+            return context
+        yes = isinstance(label, bool)
+        return structs.replace(context, grade=None if yes else label, relevant=label if yes else None)
+
+    def reply(self, question: AnyQuestion) -> Reply:
+        """Return an error, because labels only say which passages are relevant."""
+        return Reply(error=f"{self.source} only say which passages are relevant, not {question.kind}")
+
+
+class GoldJudge(LabelsJudge):
+    """The qrels in the place of a judge: a document of grade 1 or more is relevant.
+
+    Qrels use the scale of their collection, so the verdict is only yes or no. A document that is not in the
+    qrels has grade 0, as in trec_eval. A passage without a document id, or of a sample without qrels, is an
+    error.
+    """
+
+    name = "gold"
+    identity = FrozenDict(judge="gold", reads="gold")
+    source: ClassVar[str] = "gold labels"
+
+
 def trivial_answer(question: AnyQuestion) -> Reply | None:
     """Return the reply to a question whose text is empty or missing; None if a judge must be asked."""
     payload = question.unasked()
@@ -247,3 +292,91 @@ def once_stored(work: Callable[[], None]) -> None:
         scope.after_storing.append(work)
     else:
         work()
+
+
+def judgement_of(
+    key: str,
+    question: AnyQuestion,
+    judge: Judge,
+    reply: Reply,
+    *,
+    parent: str | None = None,
+    session: str = "",
+) -> Judgement:
+    """Return a judge's reply as a judgement; `parent` is the key of the one that it was merged into.
+
+    Raises TypeError or ValueError if the reply cannot be written as JSON.
+    """
+    replica = judge.identity.get("replica")
+    asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
+    if session:
+        asked = {**asked, "session": session}
+    judgement = Judgement(
+        key=key,
+        item=question.item,
+        kind=question.kind,
+        judge=judge.name,
+        prompt=judge.prompt_hash(question),
+        answer=reply.payload if reply.error is None else None,
+        error=reply.error,
+        parent=parent,
+        request=reply.request,
+        usage=reply.usage,
+        ms=reply.ms,
+        at=now("milliseconds"),
+        provenance=FrozenDict({**asked, **reply.provenance}) if asked else reply.provenance,
+    )
+    encode([judgement.answer, judgement.provenance, judgement.error])
+    return judgement
+
+
+def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
+    """Return a reply as the Answer to store under `key`; an invalid reply becomes an error."""
+    try:
+        answer = answered(question, judgement_of(key, question, judge, reply, session=session))
+        children = [
+            judgement_of(judge.key(window), window, judge, child, parent=key, session=session)
+            for window, child in reply.children
+        ]
+    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
+        why = f"the reply of the judge {judge.name} is invalid: {type(error).__name__}: {error}"
+        return answer_of(key, question, judge, Reply(error=why, usage=reply.usage))
+    if not answer.usable and reply.error is None:
+        return Answer(structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
+    return structs.replace(answer, children=tuple(children))
+
+
+async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
+    """Ask the judge; return one reply per question, all errors if it raises an exception.
+
+    Raises GermaneErrors, which the judge raises on purpose, and CancelledError if the task was cancelled.
+    """
+    try:
+        coming: Any = judge.answer(questions)
+        replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in await coming]
+        wrong = (
+            f"its answer() returned {counted(len(replies), 'reply')} to {counted(len(questions), 'question')}"
+        )
+        wrong = wrong if len(replies) != len(questions) else ""
+        for reply in replies:
+            if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
+                wrong = "its answer() must return Reply objects, or payloads as dicts"
+                break
+            used: list[Any] = [reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens]
+            if not all(isinstance(number, int) and 0 <= number < 1 << 53 for number in used):
+                wrong = (
+                    f"the usage of a reply must be whole numbers of requests and tokens, not {tuple(used)}"
+                )
+                break
+    except AnswerError as error:
+        wrong = str(error)
+    except GermaneError:
+        raise
+    except asyncio.CancelledError:
+        if scope.task.cancelling():
+            raise
+        wrong = "its answer() cancelled its own task"
+    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
+        _log.debug("the judge %s failed", judge.name, exc_info=True)
+        wrong = f"{type(error).__name__}: {error}"
+    return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in questions] if wrong else replies

@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import Judge, Reply, copy_settings, with_defaults
+from germane.judges.judge import Judge, LabelsJudge, Reply, copy_settings, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
 from germane.types import FrozenDict, Json, Judgement, freeze
@@ -85,7 +85,7 @@ class PanelJudge(Judge):
                 fix="name several judges, or write repeat=3 to ask one judge three times",
             )
         members = tuple(map(with_defaults, members))
-        if any("reads" in member.identity for member in members):
+        if any(isinstance(member, LabelsJudge) for member in members):
             raise InputError(
                 "the judges labels and gold cannot be members of a panel",
                 fix="leave them out; `germane audit` compares a judge with labels",

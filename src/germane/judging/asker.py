@@ -11,25 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from germane.clean import counted
-from germane.encoding import encode, now
-from germane.errors import AnswerError, GermaneError, Interrupted, JudgeError
-from germane.judges.judge import GroupScope, Judge, Reply
+from germane.errors import Interrupted, JudgeError
+from germane.judges.judge import GroupScope, Judge, Reply, answer_of, replies_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Budget, UsageLog
 from germane.questions.asking import Answer, answered
-from germane.questions.question import AnyQuestion, asked_as
+from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
-from germane.types import FrozenDict, Judgement, Usage
+from germane.types import Judgement
 
-__all__ = ["Asker", "judgement_of"]
+__all__ = ["Asker"]
 
 if TYPE_CHECKING:
     from germane.ledger.store import GroupCommit, Ledger
@@ -55,92 +53,6 @@ class Queue:
     judge: Judge
     running: int = 0
     groups: deque[list[Pending]] = field(default_factory=deque)
-
-
-def judgement_of(
-    key: str,
-    question: AnyQuestion,
-    judge: Judge,
-    reply: Reply,
-    *,
-    parent: str | None = None,
-    session: str = "",
-) -> Judgement:
-    """Return a judge's reply as a judgement; `parent` is the key of the one that it was merged into.
-
-    Raises TypeError or ValueError if the reply cannot be written as JSON.
-    """
-    replica = judge.identity.get("replica")
-    asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
-    if session:
-        asked = {**asked, "session": session}
-    judgement = Judgement(
-        key=key,
-        item=question.item,
-        kind=question.kind,
-        judge=judge.name,
-        prompt=judge.prompt_hash(question),
-        answer=reply.payload if reply.error is None else None,
-        error=reply.error,
-        parent=parent,
-        request=reply.request,
-        usage=reply.usage,
-        ms=reply.ms,
-        at=now("milliseconds"),
-        provenance=FrozenDict({**asked, **reply.provenance}) if asked else reply.provenance,
-    )
-    encode([judgement.answer, judgement.provenance, judgement.error])
-    return judgement
-
-
-def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
-    """Return a reply as the Answer stored under `key`; an invalid reply becomes an error."""
-    try:
-        answer = answered(question, judgement_of(key, question, judge, reply, session=session))
-        children = [
-            judgement_of(judge.key(window), window, judge, child, parent=key, session=session)
-            for window, child in reply.children
-        ]
-    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
-        why = f"the reply of the judge {judge.name} is invalid: {type(error).__name__}: {error}"
-        return answer_of(key, question, judge, Reply(error=why, usage=reply.usage))
-    if not answer.usable and reply.error is None:
-        return Answer(replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
-    return replace(answer, children=tuple(children))
-
-
-async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
-    """Ask the judge; return one reply per question, all errors if it raises an exception.
-
-    Raises GermaneErrors, which the judge raises on purpose, and CancelledError if the task was cancelled.
-    """
-    try:
-        coming: Any = judge.answer(questions)
-        replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in await coming]
-        wrong = _wrong(replies, len(questions))
-    except AnswerError as error:
-        wrong = str(error)
-    except GermaneError:
-        raise
-    except asyncio.CancelledError:
-        if scope.task.cancelling():
-            raise
-        wrong = "its answer() cancelled its own task"
-    except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
-        _log.debug("the judge %s failed", judge.name, exc_info=True)
-        wrong = f"{type(error).__name__}: {error}"
-    return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in questions] if wrong else replies
-
-
-def _wrong(replies: Sequence[Any], count: int) -> str:
-    for reply in replies:
-        if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
-            return "its answer() must return Reply objects, or payloads as dicts"
-        used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
-        if not all(isinstance(number, int) and 0 <= number < 1 << 53 for number in used):
-            return f"the usage of a reply must be whole numbers of requests and tokens, not {used}"
-    count_text = f"its answer() returned {counted(len(replies), 'reply')} to {counted(count, 'question')}"
-    return "" if len(replies) == count else count_text
 
 
 class Asker:

@@ -84,21 +84,19 @@ class Spent(Struct):
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the first entries of a manifest: germane's version, the date, the judge, the settings."""
-    return {
-        "germane": __version__,
-        "created": now(),
-        "judge": judge_entry(judge, spent),
-        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
-    }
+    """Return the first entries of a manifest: germane's version, the date, the judge, the settings.
 
-
-def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the manifest's entry for the judge: its name, its identity with masked URLs, and its cost."""
+    Of the judge, that is its name, its identity with masked URLs, and its cost.
+    """
     named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
     if judge is not None:
         named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
-    return {**named, **spent.as_json()}
+    return {
+        "germane": __version__,
+        "created": now(),
+        "judge": named | spent.as_json(),
+        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
+    }
 
 
 _OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")

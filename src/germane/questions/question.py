@@ -285,15 +285,15 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
     return tuple(result[n] for n in range(1, count + 1))
 
 
-def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
+def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str) -> str:
     """Return the ledger key of an answer: the digest of everything that can change the answer.
 
     That is the item, the other texts in the prompt (reference, response, criterion), the settings (against,
-    scale, rubric), the hash of the prompt (the list prompt has its own hash), the judge's identity (provider,
-    model, custom base URL, parameters, replica) and, if the judge `reads` labels, the label. The key does not
-    depend on ids, ranks, retriever scores, other questions in the request, or the output mode.
+    scale, rubric), the hash of the prompt (the list prompt has its own hash), and the judge's identity
+    (provider, model, custom base URL, parameters, replica). The key does not depend on ids, ranks, retriever
+    scores, other questions in the request, or the output mode.
     """
-    return keys_of(question, [question.item], identity, prompt_hash, label)[0]
+    return keys_of(question, [question.item], identity, prompt_hash)[0]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
@@ -307,16 +307,15 @@ def keys_of(
     items: Iterable[str],
     identity: Mapping[str, Json],
     prompt_hash: str,
-    label: Json = None,
 ) -> list[str]:
     """Return the keys that `key_of` returns for questions that differ from `example` only in their item.
 
-    A key is the digest of {"as": settings, "beside": `context_fields`, "item", "judge", "label", "prompt"}.
+    A key is the digest of {"as": settings, "beside": `context_fields`, "item", "judge", "prompt"}.
     """
     beside = example.non_empty(example.context_fields)
     spelt = canonical({"as": example.settings(), "beside": beside, "item": ""})
-    judged = {"judge": identity, "prompt": prompt_hash, **({"label": label} if "reads" in identity else {})}
-    begun, end = hashlib.sha256(spelt[:-2]), b'",' + canonical(judged)[1:]
+    begun = hashlib.sha256(spelt[:-2])
+    end = b'",' + canonical({"judge": identity, "prompt": prompt_hash})[1:]
     result = []
     for item in items:
         value = begun.copy()

@@ -22,9 +22,8 @@ from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges import Judge, LLMJudge, Price, Reply
 from germane.judges.client.chat import MODES, PROMPT, Completion, completion_in
 from germane.judges.client.providers import PROVIDERS
-from germane.judges.judge import trivial_answer
+from germane.judges.judge import judgement_of, trivial_answer
 from germane.judges.llm import model_of
-from germane.judging.asker import judgement_of
 from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
 from germane.questions.fusing import Ask, FusedRequest, render_request
