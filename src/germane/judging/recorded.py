@@ -108,7 +108,14 @@ class StoredAnswers:
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
         """Yield each question's judgement, or None if none is stored; `read` parses it if it is in a file."""
-        names = [of for questions in asked for of in self._names_of(questions)]
+        names: list[Sequence[bytes]] = []
+        for questions in asked:
+            alike = isinstance(questions, Passages)  # all of them have the settings of the first
+            items = questions.items if isinstance(questions, Passages) else [one.item for one in questions]
+            differing = questions[:1] if alike else questions
+            settings = [self._settings({**asked_as(one), "kind": one.kind}) for one in differing]
+            each = settings * len(items) if alike else settings
+            names += [_names(item.encode(), of) for item, of in zip(items, each, strict=True)]
         if not names:
             return
         index = self._index
@@ -121,15 +128,6 @@ class StoredAnswers:
             self.unknown += position is None
             self.answered += position is not None
             yield None if position is None else next(records)
-
-    def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
-        if isinstance(questions, Passages) and questions:
-            several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
-            return [_names(item.encode(), several) for item in questions.items]
-        return [
-            _names(question.item.encode(), self._settings({**asked_as(question), "kind": question.kind}))
-            for question in questions
-        ]
 
 
 class _Answer(Struct, gc=False):

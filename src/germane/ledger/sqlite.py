@@ -192,7 +192,15 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         with _transaction(db, "DEFERRED"):
             new = _is_new(db, path)
-        _use_log(db)
+        until = time.monotonic() + _WAIT_SECONDS
+        while True:  # SQLite does not wait for a lock before it turns on the write-ahead log
+            try:
+                db.execute("PRAGMA journal_mode=WAL").fetchone()
+                break
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
         for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0"):
             db.execute(f"PRAGMA {pragma}").fetchone()
         if new:
@@ -260,20 +268,6 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
         own = "it has SQL views or triggers"
         raise LedgerError(f"{path} is not a ledger created by germane: {own}; name another file")
     return False
-
-
-def _use_log(db: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log; retry while the file is locked, because SQLite does not wait here."""
-    until = time.monotonic() + _WAIT_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode=WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 def _explain(error: Exception, path: Path) -> LedgerError:

@@ -22,7 +22,6 @@ from pydantic import (
     ValidationError,
     create_model,
 )
-from pydantic_core import ErrorDetails
 
 from germane.encoding import Json
 from germane.errors import AnswerError, Unended
@@ -99,7 +98,13 @@ class PayloadModel(BaseModel):
         try:
             return cls.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
-            raise AnswerError(_in_words(error.errors(include_url=False)[0])) from None
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            if first["type"] == "missing":
+                raise AnswerError(f'the answer lacks "{where}"') from None
+            empty = first["type"] == "string_pattern_mismatch"
+            problem = "Input should be a non-empty string" if empty else first["msg"]
+            raise AnswerError(f'"{where}": {problem}, not {repr(first["input"])[:80]}') from None
 
     @classmethod
     @cache
@@ -157,16 +162,6 @@ Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if val
 
 It may be missing or null, because weak models, people and rules give none.
 """
-
-
-def _in_words(error: ErrorDetails) -> str:
-    """Return a validation error as a string: `"grade": Input should be less than or equal to 3, not 9`."""
-    where = ".".join(map(str, error["loc"]))
-    if error["type"] == "missing":
-        return f'the answer lacks "{where}"'
-    empty = error["type"] == "string_pattern_mismatch"
-    problem = "Input should be a non-empty string" if empty else error["msg"]
-    return f'"{where}": {problem}, not {repr(error["input"])[:80]}'
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:

@@ -89,17 +89,6 @@ class Prompt:
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
-def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the type of question that uses the prompt `name`."""
-    for installed in (False, True):
-        kinds = known_kinds(installed=installed)
-        for kind in sorted(kinds, key=len, reverse=True):
-            if name == kind or name.startswith(f"{kind}_"):
-                return kinds[kind]
-    names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
-    raise InputError(f"there is no prompt named {name!r}", fix=f"use one of {names}")
-
-
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
     visible = set(question.prompt_fields())
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
@@ -123,7 +112,15 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 
     Raises InputError if there is no such prompt, or if the file is invalid.
     """
-    question, file = question or _asked_by(name), path or FOLDER / f"{name}.md"
+    kinds: dict[str, type[AnyQuestion]] = {}
+    for installed in (False, True) if question is None else ():  # else the prompt asks the longest kind named
+        kinds = known_kinds(installed=installed)
+        named = [kind for kind in kinds if f"{name}_".startswith(f"{kind}_")]
+        question = question or (kinds[max(named, key=len)] if named else None)
+    if question is None:
+        names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
+        raise InputError(f"there is no prompt named {name!r}", fix=f"use one of {names}")
+    file = path or FOLDER / f"{name}.md"
     place = SourceLocation(str(file))
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
@@ -13,10 +15,9 @@ from germane.addons import all_of, load
 from germane.clean import blank
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError, Miscounted
-from germane.questions import voting
 from germane.types import Json
 
-__all__ = ["Wording", "known_kinds"]
+__all__ = ["Vote", "Wording", "known_kinds"]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
@@ -34,6 +35,13 @@ class Wording(NamedTuple):
     text: str
     variables: frozenset[str] = frozenset()
     system: str | None = None
+
+
+class Vote(NamedTuple):
+    """The result of a majority vote: the verdict as a payload, and the share of votes that agree with it."""
+
+    payload: dict[str, Json]
+    agreement: float  # for a list of verdicts, the mean over its items
 
 
 class Question(ABC, Generic[A]):
@@ -176,10 +184,21 @@ class Question(ABC, Generic[A]):
         return result
 
     def _typed(self, value: Any) -> A:
+        """Return the typed answer in a payload; Miscounted unless each subject has exactly one verdict."""
         if self.verdicts is not None:
-            name, number = self.verdicts
-            items = _each_once(getattr(value, name), name, number, len(self.subjects))
-            object.__setattr__(value, name, items)
+            (name, number), count = self.verdicts, len(self.subjects)
+            verdicts: dict[int, Any] = {}
+            for verdict in getattr(value, name):
+                n = getattr(verdict, number)
+                if not 1 <= n <= count or n in verdicts:
+                    numbered = f"the {name} are numbered from 1 to {count}"
+                    raise Miscounted(f"{number} {n} was judged twice or does not exist: {numbered}")
+                verdicts[n] = verdict
+            numbers = range(1, count + 1)
+            if missing := [n for n in numbers if n not in verdicts]:
+                counts = f"{len(verdicts)} verdicts for {count} {name}"
+                raise Miscounted(f"{counts}: {number} {missing[0]} is missing")
+            object.__setattr__(value, name, tuple(map(verdicts.__getitem__, numbers)))
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
@@ -224,28 +243,42 @@ class Question(ABC, Generic[A]):
             field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
-    def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
+    def vote(self, payloads: Sequence[Json]) -> Vote | None:
         """Return the majority vote on several payloads, or None if no vote is possible."""
         if not self.voted:
             return None
-        payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
-        verdict = voting.of_lists(payloads, schema, self.verdicts) if self.verdicts else None
-        verdict = verdict or voting.of_verdicts(payloads, schema["properties"])
+        answers = [self.validate(payload) for payload in payloads]
+        if self.verdicts is None:
+            vote = _majority(answers, self._voted_fields())
+        else:  # a vote on each subject
+            name, number = self.verdicts
+            rows = [{item[number]: item for item in answer[name]} for answer in answers]
+            votes = {n: _majority([row[n] for row in rows], self._voted_fields()) for n in sorted(rows[0])}
+            agreement = math.fsum(one.agreement for one in votes.values()) / len(votes) if votes else 1.0
+            vote = Vote({name: [{number: n, **one.payload} for n, one in votes.items()]}, agreement)
         try:
-            self.parse(verdict.payload)
+            self.parse(vote.payload)
         except AnswerError:  # the voted fields contradict each other (supported, but by no context)
             return None
-        return verdict
+        return vote
+
+    def _voted_fields(self) -> Mapping[str, Mapping[str, Json]]:
+        """Return the JSON Schema of each field of a verdict, except the number of its subject."""
+        fields: Mapping[str, Mapping[str, Json]] = self.schema()["properties"]
+        if self.verdicts is None:
+            return fields
+        name, number = self.verdicts
+        verdict = fields[name]["items"]["properties"]
+        return {field: schema for field, schema in verdict.items() if field != number}
 
     def short(self, payload: Json) -> str:
         """Return a payload as a short string without reasons: `3`, `yes`, `1: yes, 2: no`, `4 claims`."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
-            return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
+            return _in_short(self.validate(payload, as_answered=True), schema["properties"])
         name, number = self.verdicts
-        parts = voting.verdict_parts(self.schema(), self.verdicts)
         rows = sorted(self.with_ranks(self.validate(payload))[name], key=lambda item: item[number])
-        return ", ".join(f"{item[number]}: {voting.in_short(item, parts)}" for item in rows)
+        return ", ".join(f"{item[number]}: {_in_short(item, self._voted_fields())}" for item in rows)
 
 
 AnyQuestion: TypeAlias = Question[Any]
@@ -266,23 +299,6 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
             named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, kind)
             result.setdefault(kind.kind, named)  # a subclass with the same kind does not replace it
     return result
-
-
-def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the verdicts `items` sorted by their numbers.
-
-    Raises Miscounted unless each number from 1 to `count` occurs exactly once.
-    """
-    result: dict[int, Any] = {}
-    for item in items:
-        n = getattr(item, number)
-        if not 1 <= n <= count or n in result:
-            numbered = f"the {name} are numbered from 1 to {count}"
-            raise Miscounted(f"{number} {n} was judged twice or does not exist: {numbered}")
-        result[n] = item
-    if missing := [n for n in range(1, count + 1) if n not in result]:
-        raise Miscounted(f"{len(items)} verdicts for {count} {name}: {number} {missing[0]} is missing")
-    return tuple(result[n] for n in range(1, count + 1))
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str) -> str:
@@ -322,3 +338,59 @@ def keys_of(
         value.update(item.encode() + end)
         result.append(value.hexdigest()[:32])
     return result
+
+
+def _majority(answers: Sequence[Mapping[str, Json]], fields: Mapping[str, Mapping[str, Json]]) -> Vote:
+    """Return the vote on several verdicts: the majority of each field. `fields` are the fields' JSON Schemas.
+
+    The majority decides on grades, yes or no, enums (whose best value is first) and context numbers. Free text
+    is taken from the vote that agrees with the majority in the most fields. The majority of grades is the lower
+    median, where yes is above no: at every threshold it agrees with the majority of the votes, as the most
+    frequent value would not (of 0, 0, 2, 2 and 3, the majority is at least 2, but 0 is as frequent as 2). Of
+    context numbers, it is those in more than half of the votes; if there is none, but more than half of the
+    votes contain a number, the most frequent numbers.
+    """
+    middle = (len(answers) - 1) // 2
+    decided: dict[str, Json] = {}
+    for name, field in fields.items():
+        values: list[Any] = [answer.get(name) for answer in answers]
+        if field["type"] == "array":
+            enough, counts = (len(values) + 1) / 2, Counter(n for numbers in values for n in set(numbers))
+            most = min(enough, max(counts.values(), default=0))
+            named = sum(map(bool, values)) >= enough
+            decided[name] = sorted(n for n, count in counts.items() if count >= most) if named else []
+        elif field["type"] in {"integer", "boolean"}:
+            decided[name] = sorted(values)[middle]
+        elif "enum" in field:
+            worst_first = list(field["enum"])[::-1]
+            decided[name] = sorted(values, key=worst_first.index)[middle]
+    # the reason is that of the vote that agrees most; among equals, of the first that gives a reason
+    free = [name for name in fields if name not in decided]
+    texts = [{name: answer[name] for name in free if answer.get(name)} for answer in answers]
+    agree, same = 0, [0] * len(answers)
+    for n, answer in enumerate(answers):
+        equal = [
+            set(answer[name]) == set(verdict) if isinstance(verdict, list) else answer[name] == verdict
+            for name, verdict in decided.items()
+        ]
+        same[n] = sum(equal)
+        agree += all(
+            bool(answer[name]) is bool(verdict) if isinstance(verdict, list) else answer[name] == verdict
+            for name, verdict in decided.items()
+        )
+    closest = max(range(len(answers)), key=lambda n: (same[n], bool(texts[n])))
+    verdict = {**texts[closest], **decided}
+    return Vote({name: verdict[name] for name in fields if name in verdict}, agree / len(answers))
+
+
+def _in_short(answer: Mapping[str, Json], fields: Mapping[str, Mapping[str, Json]]) -> str:
+    """Return a verdict without its reason: a grade, yes or no, `by 1 and 3`, or the length of a list."""
+    for name, field in fields.items():
+        if field["type"] == "array" and field["items"]["type"] != "integer":
+            return f"{len(answer[name])} {name}"
+    voted = [name for name, field in fields.items() if field["type"] != "string" or "enum" in field]
+    value = next((answer[name] for name in voted if fields[name]["type"] != "array"), None)
+    if value is None:
+        numbers = [str(number) for name in voted for number in answer[name]]
+        return f"by {' and '.join(numbers)}" if numbers else "no"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

@@ -13,8 +13,7 @@ from msgspec import Struct
 from germane.clean import blank
 from germane.encoding import relevance_items
 from germane.errors import AnswerError
-from germane.questions.question import Question
-from germane.questions.voting import Vote
+from germane.questions.question import Question, Vote
 from germane.types import Json, Scale
 
 if TYPE_CHECKING:

@@ -79,16 +79,14 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    results: list[str] = _WORD.findall(folded(text))
-    return [piece for word in results for piece in ((word,) if word.isascii() else _parts(word))]
-
-
-def _parts(word: str) -> list[str]:
-    """Divide a word of mixed scripts; its parts in scripts without spaces are cut into character pairs."""
-    pieces: list[str] = []
-    for spaced, run in _RUNS.findall(word):
-        pieces += [spaced] if spaced else [run[i : i + 2] for i in range(max(1, len(run) - 1))]
-    return pieces
+    results: list[str] = []
+    for word in _WORD.findall(folded(text)):
+        if word.isascii():
+            results.append(word)
+            continue
+        for spaced, run in _RUNS.findall(word):  # the parts of a word of mixed scripts
+            results += [spaced] if spaced else [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+    return results
 
 
 def stem(word: str) -> str:

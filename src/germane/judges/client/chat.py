@@ -241,8 +241,13 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         refusal = f"the model refused to answer: {str(message['refusal'])[:300]}"
     elif finish == "content_filter":
         refusal = "the provider's content filter stopped the answer"
-    if message.get("tool_calls"):
-        text, problem = _called(message["tool_calls"], name)
+    if calls := message.get("tool_calls"):
+        functions = [_object(_object(call).get("function")) for call in calls if isinstance(calls, list)]
+        given = [one.get("arguments") for one in functions if one.get("name") in (name, None, "")]
+        if not given or any(arguments != given[0] for arguments in given):
+            text, problem = "", f'the function "{name}" must be called once, with one answer'
+        else:
+            text, problem = given[0] if isinstance(given[0], str) else json.dumps(given[0]), ""
     else:
         content = message.get("content")
         if isinstance(content, list):
@@ -261,15 +266,6 @@ def _object(value: Json) -> Mapping[str, Json]:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return (the arguments of the call to `name`, ""), or ("", the problem)."""
-    functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
-    given = [function.get("arguments") for function in functions if function.get("name") in (name, None, "")]
-    if not given or any(arguments != given[0] for arguments in given):
-        return "", f'the function "{name}" must be called once, with one answer'
-    return given[0] if isinstance(given[0], str) else json.dumps(given[0]), ""
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:

@@ -142,8 +142,6 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         fix = f"write {provider_name}:MODEL"
         raise InputError(f"the provider {provider_name} has no default model", fix=fix)
     value = base_url or url or os.environ.get(provider.base, "").strip()
-    if value and not (base_url or url) and provider is PROVIDERS["ollama"]:
-        value = _ollama(value.strip("\"'"))
     if not (value or provider.url):
         raise InputError(
             f"the provider {provider_name} has no default base URL",
@@ -190,18 +188,15 @@ def _split(spec: str) -> tuple[str, str]:
     return spec, ""
 
 
-def _ollama(host: str) -> str:
-    """Return the value of OLLAMA_HOST as a URL; a missing scheme, host or port is added."""
-    scheme, _, rest = host.rpartition("://")
-    address, slash, path = rest.partition("/")
-    address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
-    port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
-    return f"{scheme or 'http'}://{address}{port}{slash}{path}"
-
-
 def _tidy(url: str, provider: Provider) -> str:
     """Return a base URL in canonical form. Raises InputError if it is invalid or contains a password."""
     fix = "write http://HOST:PORT/v1"
+    if provider is PROVIDERS["ollama"]:  # OLLAMA_HOST may lack the scheme, the host or the port
+        scheme, _, rest = url.strip("\"'").rpartition("://")
+        address, slash, path = rest.partition("/")
+        address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
+        port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
+        url = f"{scheme or 'http'}://{address}{port}{slash}{path}"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host = parts.hostname or ""
