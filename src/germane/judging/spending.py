@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from operator import add
@@ -242,6 +242,7 @@ class Budget:
         self._calls = self._in_flight = self._priced = 0
         self._paid = self._open = 0.0
         self._expected = self._actual = 0.0
+        self._rate = 1.0  # the ratio of actual to estimated cost so far
         self.too_low = ""
         """The flag whose limit did not allow even one question; "" if there is none."""
 
@@ -250,8 +251,8 @@ class Budget:
         if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
-        unsure = estimate > 0 and self._priced < _FEW
-        if (unsure and self._in_flight > self._priced) or not self._allows(len(questions), estimate):
+        unsure = bool(estimate) and self._priced < _FEW
+        if estimate is None or (unsure and self._in_flight > self._priced):
             return None
         self._calls += len(questions)
         self._in_flight += 1
@@ -261,7 +262,18 @@ class Budget:
     def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
         """Return how many of the questions, from the first on, one request may contain within the limits."""
         sizes = range(len(questions), 0, -1)
-        return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
+        return next((n for n in sizes if self._estimate(judge, questions[:n]) is not None), 0)
+
+    def _estimate(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
+        """Return a request's estimated cost in US dollars; None if a limit does not allow the request."""
+        if self._max_calls is not None and self._calls + len(questions) > self._max_calls:
+            return None
+        forecast: Callable[[tuple[AnyQuestion, ...]], Usage] | None = getattr(judge, "forecast", None)
+        if forecast is None or self._max_cost is None:
+            return 0.0
+        estimate = forecast(questions).cost_usd or 0.0
+        likely = self._paid + (self._open + estimate) * self._rate
+        return estimate if not estimate or likely <= self._max_cost * (1 + _ROUNDING) else None
 
     def settle(self, judge: Judge, estimate: float, replies: Sequence[Reply] | None, count: int) -> None:
         """Replace a request's reserved `estimate` by its cost; `replies` is None if it was not sent."""
@@ -280,6 +292,7 @@ class Budget:
             self._priced += 1
             self._expected += estimate
             self._actual += cost
+            self._rate = self._actual / self._expected
 
     def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
         """Return the error to raise because a limit does not allow a request with these questions."""
@@ -298,25 +311,6 @@ class Budget:
             return ""
         paid = _dollars(self._paid)
         return f"{paid} was spent, more than --max-cost {self._max_cost:g}: calls cost more than estimated"
-
-    @property
-    def _rate(self) -> float:
-        return self._actual / self._expected if self._expected else 1.0
-
-    def _estimate(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float:
-        estimate = getattr(judge, "forecast", None)
-        if estimate is None or self._max_cost is None:
-            return 0.0
-        usage: Usage = estimate(questions)
-        return usage.cost_usd or 0.0
-
-    def _allows(self, calls: int, estimate: float) -> bool:
-        if self._max_calls is not None and self._calls + calls > self._max_calls:
-            return False
-        if self._max_cost is None or not estimate:
-            return True
-        likely = self._paid + (self._open + estimate) * self._rate
-        return likely <= self._max_cost * (1 + _ROUNDING)
 
 
 def _dollars(cost: float) -> str:

@@ -12,7 +12,6 @@ from germane.judges.client.retry import (
     UNKNOWN,
     Action,
     decide,
-    failure_in,
     is_over_limit,
     message_of,
     next_action,
@@ -88,9 +87,8 @@ ERRORS: list[tuple[Json, int]] = [
 @pytest.mark.parametrize(("body", "status"), ERRORS)
 def test_an_error_that_is_sent_as_a_success_has_the_status_that_it_names(body: Json, status: int) -> None:
     """By number or by words."""
-    found = failure_in(body)
-    assert found is not None
-    assert found[0] == status
+    decision = decide(200, {}, json.dumps(body).encode(), worked=True)
+    assert (decision.action == "take", decision.status) == (False, status)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_an_error_that_is_sent_as_a_success_has_the_status_that_it_names(body: J
 )
 def test_a_completion_is_none(body: Json) -> None:
     """Not even an empty one: it may be asked for again."""
-    assert failure_in(body) is None
+    assert decide(200, {}, json.dumps(body).encode(), worked=True).action == "take"
 
 
 @pytest.mark.parametrize(

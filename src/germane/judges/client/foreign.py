@@ -50,7 +50,16 @@ class PydanticAITransport:
         self.url = mask_urls(service.url)
         self.secrets = Secrets(headers, key, service.url)
         self.provider, self._extra_headers = service.provider, dict(headers)
-        self.model = _model(service, key)
+        options = {"api_key": key} if key else {}
+        if service.custom:
+            options["base_url"] = service.custom
+            if service.provider != "bedrock":  # boto3 finds AWS credentials by itself
+                options.setdefault("api_key", _NO_KEY)
+        provider: Any = infer_provider_class(service.provider)
+        try:
+            self.model: Model = infer_model(service.name, lambda _: provider(**options))
+        except (UserError, ValueError) as error:
+            raise JudgeError(f"{service.name} cannot be used: {error}") from None
         self._entered = False  # the connections are open, in one event loop
 
     @property
@@ -66,11 +75,21 @@ class PydanticAITransport:
         if not self._entered:
             self._entered = True
             await self.model.__aenter__()
-        request = json.loads(body)
+        request, messages, parts = (
+            json.loads(body),
+            list[ModelMessage](),
+            {"system": SystemPromptPart, "user": UserPromptPart},
+        )
+        for message in request["messages"]:
+            content = message["content"]
+            if message["role"] == "assistant":
+                messages.append(ModelResponse(parts=[TextPart(content)]))
+            else:
+                messages.append(ModelRequest(parts=[parts[message["role"]](content)]))
         try:
             response = await model_request(
                 self.model,
-                _messages(request["messages"]),
+                messages,
                 model_settings=self._settings(request),
                 model_request_parameters=_parameters(request),
             )
@@ -109,19 +128,6 @@ class PydanticAITransport:
             await self.model.__aexit__(None, None, None)
 
 
-def _model(service: Service, key: str) -> Model:
-    options = {"api_key": key} if key else {}
-    if service.custom:
-        options["base_url"] = service.custom
-        if service.provider != "bedrock":  # boto3 finds AWS credentials by itself
-            options.setdefault("api_key", _NO_KEY)
-    provider: Any = infer_provider_class(service.provider)
-    try:
-        return infer_model(service.name, lambda _: provider(**options))
-    except (UserError, ValueError) as error:
-        raise JudgeError(f"{service.name} cannot be used: {error}") from None
-
-
 def _completion(response: ModelResponse) -> dict[str, Json]:
     texts = (part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
@@ -132,16 +138,6 @@ def _completion(response: ModelResponse) -> dict[str, Json]:
         ]
     finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
     return chat_completion(message, finish, response.model_name, vars(response.usage))
-
-
-def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
-    parts = {"system": SystemPromptPart, "user": UserPromptPart}
-    return [
-        ModelResponse(parts=[TextPart(message["content"])])
-        if message["role"] == "assistant"
-        else ModelRequest(parts=[parts[message["role"]](message["content"])])
-        for message in messages
-    ]
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:

@@ -129,7 +129,16 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     Set `trusted` to False if `spec` comes from a file, so that no key from the environment is sent to a URL
     in it. Raises InputError if the provider is unknown, or if the model or the base URL is missing.
     """
-    name, url = _split(spec.strip())
+    name, url = spec.strip(), ""
+    server = name.partition("@")[2]
+    if match := _URL.search(name):
+        name, url = name[: match.start()], match[1]
+    elif ((":" in server or "/" in server) and not name.partition("@")[0].endswith(":")) or name.endswith(
+        "@"
+    ):  # the URL of a server lacks http://; other names may hold an @, as openai:@cf/MODEL
+        shown = mask_urls(server.rpartition("@")[2])  # without a login
+        fix = f"write {name.partition('@')[0]}@http://HOST:PORT/v1"
+        raise InputError(f"{shown!r} is not the URL of a server", fix=fix)
     provider_name, _, model = map(str.strip, name.partition(":"))
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
@@ -175,17 +184,6 @@ def check_headers(headers: Mapping[str, str]) -> None:
                 f"the name or value of the header {name!r} has characters that HTTP does not allow",
                 fix="write NAME=VALUE in printable ASCII, as x-team=search",
             )
-
-
-def _split(spec: str) -> tuple[str, str]:
-    if match := _URL.search(spec):
-        return spec[: match.start()], match[1]
-    name, _, server = spec.partition("@")
-    is_host = (":" in server or "/" in server) and not name.endswith(":")  # as in openai:@cf/MODEL
-    if is_host or spec.endswith("@"):
-        shown = mask_urls(server.rpartition("@")[2])  # without a login
-        raise InputError(f"{shown!r} is not the URL of a server", fix=f"write {name}@http://HOST:PORT/v1")
-    return spec, ""
 
 
 def _tidy(url: str, provider: Provider) -> str:

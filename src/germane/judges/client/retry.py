@@ -140,23 +140,6 @@ def _words(error: Json) -> Iterator[str]:
         yield str(error)
 
 
-def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
-    """Return (status, error) for an error in the body of a 2xx response.
-
-    Return None if the body contains no error. The error may be next to the choices, in the first choice
-    (OpenRouter), or alone. The status is the code in the error if it is 4xx or 5xx, otherwise 500. If the
-    body contains neither choices nor an error, return UNKNOWN and the body.
-    """
-    choices = body.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if error := body.get("error") or (isinstance(first, dict) and first.get("error")):
-        code = str(error.get("code")) if isinstance(error, dict) else ""
-        return int(code) if re.fullmatch(r"[45][0-9]{2}", code) else 500, error
-    if isinstance(choices, list) or body.get("object") == "chat.completion":
-        return None
-    return UNKNOWN, body
-
-
 _TOO_LONG = re.compile(
     r"context[ _](?:length|window|size|limit)|maximum context|exceed_context|exceeds n_ctx|too long|input token count"
     r"|maximum (?:prompt length|model length|allowed number of input tokens)|reduce the length"
@@ -267,16 +250,30 @@ class RetryDecision(NamedTuple):
 
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """Return what to do after a response with the body `raw`; `worked`: the endpoint has answered before."""
+    """Return what to do after a response with the body `raw`; `worked`: the endpoint has answered before.
+
+    The body of a 2xx response may contain an error instead of an answer: next to the choices, in the first
+    choice (OpenRouter), or alone. Its status is the code in the error if that is 4xx or 5xx, else 500; UNKNOWN
+    if the body contains neither choices nor an error.
+    """
     result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError, RecursionError):
             result = decode(raw)
         if not isinstance(result, dict):
             return RetryDecision("retry", "the body of the response is cut short or is not JSON")
-        if (failed := failure_in(result)) is None:
+        choices = result.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if error := result.get("error") or (isinstance(first, dict) and first.get("error")):
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            status, raw = (
+                int(code) if re.fullmatch(r"[45][0-9]{2}", code) else 500,
+                json.dumps(error).encode(),
+            )
+        elif isinstance(choices, list) or result.get("object") == "chat.completion":
             return RetryDecision("take", body=result)
-        status, raw = failed[0], json.dumps(failed[1]).encode()
+        else:
+            status, raw = UNKNOWN, json.dumps(result).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
     body = raw[:8000].decode("utf-8", "replace")
     action = next_action(status, text, body, worked=worked)

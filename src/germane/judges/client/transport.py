@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
@@ -192,8 +192,10 @@ class FunctionTransport:
         An exception with an HTTP status becomes a response with that status, any other a TransportError.
         """
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
+        value: Any = turns if self._chats else prompt_of(turns)
         try:
-            answer = await self._call(turns)
+            answer = self._function(value) if self._awaits else await asyncio.to_thread(self._function, value)
+            answer = await answer if inspect.isawaitable(answer) else answer
         except (AnswerError, GaveUp):
             raise
         except Exception as error:  # noqa: BLE001 - the user's own model may raise any exception
@@ -203,13 +205,6 @@ class FunctionTransport:
                 return status, dict(headers), json.dumps({"error": {"message": text}}).encode()
             raise TransportError(text) from None
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
-
-    async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        value: Any = turns if self._chats else prompt_of(turns)
-        if self._awaits:
-            return await self._function(value)
-        answer = await asyncio.to_thread(self._function, value)
-        return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
         """Do nothing, because this transport opens no connection."""
