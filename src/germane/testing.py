@@ -22,8 +22,7 @@ from germane.evaluation.evaluation import keeps_answers
 from germane.evaluation.spec import Spec, ledger_address, pick_judge, read_config
 from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge
-from germane.judges.fake import FakeJudge
-from germane.judges.judge import Judges
+from germane.judges.judge import FakeJudge, Judges
 from germane.measures.declaration import needs_judge
 from germane.places.lists import rankings
 from germane.reports.basis import judge_in_all

@@ -18,8 +18,7 @@ from scripts.reference_pages import schema_of
 from germane import Report, compare, evaluate
 from germane.comparison.formats import COMPARISON_FORMATS, Comparison
 from germane.errors import InputError
-from germane.judges.fake import FakeJudge
-from germane.judges.judge import Reply
+from germane.judges.judge import FakeJudge, Reply
 from germane.questions import AnyQuestion
 from germane.statistics.comparison import holm, rank_biased_overlap
 from germane.statistics.intervals import mean_interval

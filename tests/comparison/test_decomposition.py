@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from germane import Report, compare, evaluate
-from germane.judges.fake import FakeJudge
+from germane.judges.judge import FakeJudge
 from germane.questions import AnyQuestion
 from germane.types import Json
 

@@ -12,7 +12,7 @@ import pytest
 from germane import Report, compare, evaluate
 from germane.comparison.formats import render_comparison
 from germane.errors import InputError
-from germane.judges.fake import FakeJudge
+from germane.judges.judge import FakeJudge
 from germane.show.table import plain_text
 from germane.statistics.comparison import holm
 from tests.command import invoke

@@ -16,7 +16,7 @@ from germane.errors import InputError
 from germane.evaluation.evaluate import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
-from germane.judges.fake import FakeJudge
+from germane.judges.judge import FakeJudge
 from germane.reports.gates import Gate
 from germane.reports.report import find_report
 

@@ -13,8 +13,7 @@ from germane.errors import InputError, JudgeError
 from germane.judges.client.chat import object_in
 from germane.judges.client.providers import PROVIDERS, Price
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.fake import FakeJudge
-from germane.judges.judge import Reply
+from germane.judges.judge import FakeJudge, Reply
 from germane.judges.llm import LLMJudge, check_shared
 from germane.questions.kinds import Claims, Entities, Support
 from germane.questions.question import AnyQuestion, key_of

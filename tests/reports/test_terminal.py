@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from germane import evaluate
-from germane.judges.fake import FakeJudge
-from germane.judges.judge import Reply
+from germane.judges.judge import FakeJudge, Reply
 from germane.questions import AnyQuestion
 from germane.reports.report import Report
 from germane.reports.text.overview import render_plain

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
-    from germane.judges.fake import FakeJudge
-    from germane.judges.judge import GoldJudge, Judge, Judges, LabelsJudge, LocalJudge, Reply
+    from germane.judges.judge import FakeJudge, GoldJudge, Judge, Judges, LabelsJudge, LocalJudge, Reply
     from germane.judges.lexical import LexicalJudge
     from germane.judges.llm import LLMJudge
     from germane.judges.panel import PanelJudge, repeated
@@ -23,8 +22,7 @@ _HOMES = {
     "client.ratelimits": ("RateLimiter",),
     "client.providers": ("Price",),
     "client.retry": ("RetryPolicy",),
-    "fake": ("FakeJudge",),
-    "judge": ("GoldJudge", "Judge", "LabelsJudge", "LocalJudge", "Reply"),
+    "judge": ("FakeJudge", "GoldJudge", "Judge", "LabelsJudge", "LocalJudge", "Reply"),
     "lexical": ("LexicalJudge",),
     "llm": ("LLMJudge",),
     "panel": ("PanelJudge", "repeated"),

@@ -25,7 +25,7 @@ from germane.version import __version__
 __all__ = ["Secrets", "prompt_of"]
 
 if TYPE_CHECKING:
-    import httpx2
+    pass
 
 LARGEST = 8_000_000  # maximum bytes of a response: no answer is that long
 SHARED_BY = 8  # requests per client; small pools are faster, because each request visits all connections
@@ -113,9 +113,18 @@ class HTTPTransport:
             )
             response = await client.send(request, stream=True)
             try:
-                return response.status_code, response.headers, await _read(response)
+                encoding = response.headers.get("content-encoding", "identity").lower()
+                if encoding != "identity":
+                    why = f"the response is compressed ({encoding[:20]}), which the request did not allow"
+                    raise TransportError(why)
+                raw = bytearray()
+                async for chunk in response.aiter_raw():
+                    raw += chunk
+                    if len(raw) > LARGEST:
+                        raise TransportError(f"the response is longer than the allowed {LARGEST:,} bytes")
             finally:
                 await response.aclose()
+            return response.status_code, response.headers, bytes(raw)
         except httpx2.RequestError as error:
             raise TransportError(": ".join(filter(None, (type(error).__name__, str(error))))) from None
         finally:
@@ -125,18 +134,6 @@ class HTTPTransport:
         """Close the connections; no further request can be sent."""
         for client in self._clients:
             await client.aclose()
-
-
-async def _read(response: httpx2.Response) -> bytes:
-    if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise TransportError(f"the response is compressed ({encoding[:20]}), which the request did not allow")
-    parts, size = [], 0
-    async for chunk in response.aiter_raw():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > LARGEST:
-            raise TransportError(f"the response is longer than the allowed {LARGEST:,} bytes")
-    return b"".join(parts)
 
 
 OwnModel: TypeAlias = Any  # a function from prompt to text, or a chat model with `invoke` or `ainvoke`
