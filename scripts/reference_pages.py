@@ -289,7 +289,7 @@ def _with_spellings(schema: Schema, fields: Mapping[str, Field], at: str) -> Non
         if spelling != name:
             properties[spelling] = {"$ref": f"{at}/properties/{name}"}
             continue
-        meaning, _, example, _ = fields[name]
+        meaning, example = fields[name].meaning, fields[name].example
         about = {"description": meaning, **({} if example is None else {"examples": [example]})}
         properties[name] = {**about, **_nullable(schema["properties"][name])}
     schema["properties"] = properties

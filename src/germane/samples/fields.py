@@ -40,28 +40,25 @@ class Field(NamedTuple):
     """A field of a sample or passage: its meaning, its other names (also in camelCase), and an example.
 
     `read` converts an input value to the type that the record needs. It returns a value of an unexpected type
-    unchanged, or raises Invalid.
+    unchanged, or raises Invalid. `alters` is True for a value that has the record's type already, but that
+    `read`, or a warning, may be about.
     """
 
     meaning: str
     names: tuple[str, ...] = ()
     example: Json = None
     read: Callable[[Json], Json] | None = None
+    alters: Callable[[Any], object] | None = None
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
     """Return a mapping from each accepted name of a field (also in camelCase) to the field's own name."""
+    names = ((text, name) for name, field in fields.items() for text in (name, *field.names))
     return {
         spelling: name
-        for name, field in fields.items()
-        for text in (name, *field.names)
-        for spelling in (text, camel_case(text))
+        for text, name in names
+        for spelling in (text, re.sub(r"_([a-z])", lambda match: match[1].upper(), text))
     }
-
-
-def camel_case(name: str) -> str:
-    """Return a name in snake_case as camelCase."""
-    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
 class KeyPlan(NamedTuple):
@@ -101,8 +98,14 @@ class KeyPlan(NamedTuple):
         return values
 
 
-_GOLDEN = ("expected_output", "actual_output", "retrieval_context")
-OF_GOLDENS = frozenset({*_GOLDEN, *map(camel_case, _GOLDEN)})
+OF_GOLDENS = {
+    "expected_output",
+    "expectedOutput",
+    "actual_output",
+    "actualOutput",
+    "retrieval_context",
+    "retrievalContext",
+}
 """Keys of DeepEval's goldens.
 
 In a row with one of these keys, `context` holds the ideal passages, not the retrieved ones.
@@ -232,8 +235,13 @@ def _passage(value: Json) -> Json:
         return value
     if isinstance(value, str):
         return {"text": str(value) or EMPTY}
+    if isinstance(value, _LISTS) and len(value) == 2 and not isinstance(value[0], _LISTS):
+        # a pair (passage, score), as vector stores return it
+        passage, score = _passage(value[0]), _number(value[1])
+        if type(score) in {int, float} and isinstance(passage, dict) and "score" not in passage:
+            return {**passage, "score": score}
     if not isinstance(value, dict):
-        return _scored(value)
+        raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
     given = {key: inner for key, inner in value.items() if inner is not None}
     made = _passage_plan(tuple(given)).read(given)
     if offsets := {name: made.pop(name) for name in ("start", "end") if name in made}:
@@ -260,26 +268,17 @@ def passages_in(value: Json) -> list[Json] | None:
         names = [name for name, field in SPELLINGS.items() if field == "contexts"]
         found = map(value.get, (*names, *PASSAGE_LISTS))
         value = next((listed for listed in found if isinstance(listed, _LISTS)), None)
-    return list(map(_hit, value)) if isinstance(value, _LISTS) else None
-
-
-def _hit(passage: Json) -> Json:
-    """Return a passage; if it has no text, take the text from its metadata, where vector stores put it."""
-    if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
-        return passage
-    metadata = passage.get("metadata")
-    items = metadata.items() if isinstance(metadata, Mapping) else ()
-    texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
-    return {**passage, "text": texts[0]} if texts else passage
-
-
-def _scored(value: Json) -> Json:
-    """Convert a (passage, score) pair, as vector stores return it, to a passage with a score."""
-    if isinstance(value, _LISTS) and len(value) == 2 and not isinstance(value[0], _LISTS):
-        passage, score = _passage(value[0]), _number(value[1])
-        if type(score) in {int, float} and isinstance(passage, dict) and "score" not in passage:
-            return {**passage, "score": score}
-    raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
+    if not isinstance(value, _LISTS):
+        return None
+    passages = list(value)
+    for at, passage in enumerate(passages):
+        if isinstance(passage, dict) and "text" not in map(PASSAGE_SPELLINGS.get, passage):
+            # vector stores put the text into the metadata
+            metadata = passage.get("metadata")
+            items = metadata.items() if isinstance(metadata, Mapping) else ()
+            texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
+            passages[at] = {**passage, "text": texts[0]} if texts else passage
+    return passages
 
 
 def passages(values: Json) -> Json:
@@ -292,17 +291,19 @@ def passages(values: Json) -> Json:
     with suppress(msgspec.ValidationError, AttributeError):  # a Context has no `get`
         # converted as a Call, because msgspec inspects a type that is not a record at each call
         made = msgspec.convert({"contexts": values}, Call).contexts
-        short = [row for row, it in zip(values, made, strict=True) if it.id is None or not it.text]
-        if not any(map(_is_unclear, short)):
+        for row, it in zip(values, made, strict=True):
+            # an empty text, no text and no id, or maybe an id in the metadata
+            short = (it.id is None or not it.text) and not row.get("text")
+            if (short and ("text" in row or it.id is None)) or (it.id is None and it.metadata):
+                break
+        else:
             return made
     return _each(_passage)(values)
 
 
-def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage has an empty text, no text and id, or maybe an id in its metadata."""
-    if not row.get("text") and ("text" in row or not row.get("id")):
-        return True
-    return bool(row.get("metadata")) and row.get("id") is None
+def _are_unclear(contexts: tuple[Context, ...] | None) -> bool:
+    """Return True if a passage may be empty, or have an id in its metadata."""
+    return any(it.text == EMPTY or (it.id is None and it.metadata) for it in contexts or ())
 
 
 def failure(value: Json) -> str | None:
@@ -405,24 +406,6 @@ def _conversation(value: Json) -> Json:
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
-def converted(values: Json, kind: type[T]) -> T:
-    """Convert values to the record type `kind`. Raises Invalid with the path of the first wrong value."""
-    try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        raise explained(error, values) from None
-
-
-def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
-    return converted(passages(values), tuple[Context, ...])
-
-
-def read_messages(values: Json) -> tuple[Message, ...]:
-    """Convert a conversation (a list of messages, or a string) to Messages, or raise Invalid."""
-    return converted(_conversation(values), tuple[Message, ...])
-
-
 _PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
 _WORDS = {
@@ -434,10 +417,26 @@ _WORDS = {
 }
 
 
-def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
-    """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `values`."""
+def converted(values: Json, kind: type[T]) -> T:
+    """Convert values to the record type `kind`. Raises Invalid with the path of the first wrong value."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise explained(error, values) from None
+
+
+def explained(error: msgspec.ValidationError, value: Any) -> Invalid:
+    """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `value`."""
     at = _PATH.search(str(error))
-    path, value = _followed(at[1] if at else "", values)
+    path: list[Step] = []
+    for name, number, _ in _STEP.findall(at[1] if at else ""):
+        if isinstance(value, set | frozenset):  # nothing in it has a place
+            break
+        step: Step = name or int(number or 0)
+        if not (name or number):  # [...] is a key of qrels or unsure, the only mappings with typed values
+            step = next(key for key, n in value.items() if type(n) is not int or n.bit_length() >= 64)
+        path.append(step)
+        value = getattr(value, name) if isinstance(value, Record) else value[step]
     if isinstance(error.__cause__, Invalid):
         return error.__cause__.under(*path)
     message = str(error)[: at.start()] if at else str(error)
@@ -453,21 +452,14 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
     return Invalid(f"is {describe(value)}", f"write {expected}", *path)
 
 
-def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
-    """Parse `steps`, a path in a message of msgspec. Return its keys and indices, and the value at the path.
+def read_contexts(values: Json) -> tuple[Context, ...]:
+    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
+    return converted(passages(values), tuple[Context, ...])
 
-    In this path, "[...]" stands for the document id whose grade is wrong.
-    """
-    path: list[Step] = []
-    for name, number, _ in _STEP.findall(steps):
-        if isinstance(values, set | frozenset):  # nothing in it has a place
-            break
-        step: Step = name or int(number or 0)
-        if not (name or number):  # a key of qrels or unsure, the only mappings with typed values
-            step = next(key for key, n in values.items() if type(n) is not int or n.bit_length() >= 64)
-        path.append(step)
-        values = getattr(values, name) if isinstance(values, Record) else values[step]
-    return path, values
+
+def read_messages(values: Json) -> tuple[Message, ...]:
+    """Convert a conversation (a list of messages, or a string) to Messages, or raise Invalid."""
+    return converted(_conversation(values), tuple[Message, ...])
 
 
 FIELDS = {
@@ -481,6 +473,7 @@ FIELDS = {
         ("question", "topic", "user_input", "input"),
         "the question that was asked",
         read=_question,
+        alters=lambda text: not text.strip(),
     ),
     "system": Field("the name of the retrieval system"),
     "trial": Field("the number of the repetition, from 0", read=_whole),
@@ -489,17 +482,20 @@ FIELDS = {
         ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
         ["...", {"id": "d7", "text": "..."}],
         read=passages,
+        alters=_are_unclear,
     ),
     IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"], read=_ids),
     "calls": Field(
         "the searches of an agent, one ranking each",
         example=[{"query": "...", "contexts": ["..."]}],
         read=_each(_call),
+        alters=bool,
     ),
     "stages": Field(
         "the document ids that each step of the retrieval returned, best first",
         example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
         read=_each(_stage),
+        alters=bool,
     ),
     "reference": Field(
         "the correct answer", ("ground_truth", "expected_output", "expected", "reference_answer")
@@ -520,22 +516,31 @@ FIELDS = {
         read=_gold,
     ),
     "evidence": Field(
-        "pieces of gold text, valid for any chunking", example=[{"quote": "..."}], read=_each(_evidence)
+        "pieces of gold text, valid for any chunking",
+        example=[{"quote": "..."}],
+        read=_each(_evidence),
+        alters=bool,
     ),
     "answerable": Field("false if nothing in the corpus answers the query"),
-    "forbidden": Field("documents that must not be retrieved", example=["d9"], read=_ids),
+    "forbidden": Field("documents that must not be retrieved", example=["d9"], read=_ids, alters=bool),
     "unsure": Field(
         "documents that may be relevant, with the grade that they would have; `*1` is an unknown document",
         example={"d8": 1},
         read=_qrels,
     ),
     "history": Field(
-        "the messages before the query", example=[{"role": "user", "content": "..."}], read=_conversation
+        "the messages before the query",
+        example=[{"role": "user", "content": "..."}],
+        read=_conversation,
+        alters=bool,
     ),
     "messages": Field(
-        "the system's messages, with their tool calls", ("output_messages",), read=_conversation
+        "the system's messages, with their tool calls",
+        ("output_messages",),
+        read=_conversation,
+        alters=bool,
     ),
-    "error": Field("why the system gave no usable answer", read=failure),
+    "error": Field("why the system gave no usable answer", read=failure, alters=lambda why: why is not None),
     "tags": Field("tags to filter and group cases by", example=["tax", "2024"]),
     "cluster": Field("a name shared by cases that are one unit in statistics; default: the id"),
     "grade_scale": Field(

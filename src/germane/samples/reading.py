@@ -16,7 +16,7 @@ from germane.clean import shorten
 from germane.encoding import encode_records, replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import TableRow, named_rows
-from germane.samples.fields import EMPTY, SPELLINGS
+from germane.samples.fields import FIELDS, SPELLINGS
 from germane.samples.files import (
     JsonFault,
     Notice,
@@ -328,6 +328,7 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 
 
 _decode_samples = msgspec.json.Decoder(Sample).decode_lines
+_ALTERED = [(name, field.alters) for name, field in FIELDS.items() if field.alters is not None]
 
 
 def _samples_of_lines(lines: Sequence[bytes]) -> list[Sample] | None:
@@ -339,17 +340,10 @@ def _samples_of_lines(lines: Sequence[bytes]) -> list[Sample] | None:
         return None
     # a key that stands twice, null and an empty text are not in what is written again
     same = len(samples) == len(lines) and encode_records(samples).count(b":") == text.count(b":")
-    return samples if same and b"\\u003" not in text and not any(map(_is_read_otherwise, samples)) else None
-
-
-def _is_read_otherwise(sample: Sample) -> bool:
-    """Return True if a RowReader looks into the values of a sample: for ids, several ids in one, and errors."""
-    if sample.error is not None or sample.calls or sample.stages or sample.history or sample.messages:
-        return True
-    if sample.forbidden or sample.evidence or not sample.query.strip():
-        return True
-    contexts = sample.contexts or ()
-    return any(context.text == EMPTY or (context.id is None and context.metadata) for context in contexts)
+    if not same or b"\\u003" in text:
+        return None
+    values = ((alters, getattr(sample, name)) for sample in samples for name, alters in _ALTERED)
+    return None if any(alters(value) for alters, value in values) else samples
 
 
 def _json_location(
