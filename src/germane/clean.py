@@ -55,15 +55,14 @@ def mask_urls(value: Any) -> Any:
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(mask_urls, value))
-    return _URL.sub(_masked, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
 
-
-def _masked(url: re.Match[str]) -> str:
     def parameter(found: re.Match[str]) -> str:
-        mark, name, value = found[1], found[2] or "", found[3]
-        return f"{mark}{name}{MASK if _is_hidden(name[:-1], value) else value}"
+        mark, name, secret = found[1], found[2] or "", found[3]
+        return f"{mark}{name}{MASK if _is_hidden(name[:-1], secret) else secret}"
 
-    return _PARAMETER.sub(parameter, _PASSWORD.sub(rf"\1:{MASK}", url[0]))
+    return _URL.sub(lambda url: _PARAMETER.sub(parameter, _PASSWORD.sub(rf"\1:{MASK}", url[0])), value)
 
 
 def hidden_in(url: str) -> dict[str, str]:
@@ -121,7 +120,11 @@ class CleanStream:
 
     def write(self, text: str) -> int:
         """Write a string without what the class removes, and return its full length."""
-        kept = _TERMINAL.sub(self._kept, text)
+
+        def kept_of(found: re.Match[str]) -> str:
+            return found[0] if self._colours and (len(found[0]) > 1 or found[0] == "\r") else ""
+
+        kept = _TERMINAL.sub(kept_of, text)
         kept = _ANYWHERE.sub("# #", kept)
         started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
         kept = started + line_end + _AT_START.sub(r"\1: :", rest)
@@ -134,9 +137,6 @@ class CleanStream:
         """Write each line as `write` does."""
         for line in lines:
             self.write(line)
-
-    def _kept(self, match: re.Match[str]) -> str:
-        return match[0] if self._colours and (len(match[0]) > 1 or match[0] == "\r") else ""
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:

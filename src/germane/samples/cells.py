@@ -94,14 +94,12 @@ def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
         cells = line.rstrip("\r\n").split("\t")
         width = width or len(cells) * bool(line.strip())
         if '"' in line and len(cells) == width and (not following or following.count("\t") == width - 1):
-            yield "\t".join(map(_quoted_letter, cells)) + "\n"
+            closed = [not cell.startswith('"') or re.fullmatch(r'"(?:[^"]|"")*"', cell) for cell in cells]
+            escaped = ('"' + cell.replace('"', '""') + '"' for cell in cells)
+            kept = (cell if whole else text for cell, whole, text in zip(cells, closed, escaped, strict=True))
+            yield "\t".join(kept) + "\n"
         else:
             yield line
-
-
-def _quoted_letter(cell: str) -> str:
-    enclosed = not cell.startswith('"') or re.fullmatch(r'"(?:[^"]|"")*"', cell)
-    return cell if enclosed else '"' + cell.replace('"', '""') + '"'
 
 
 def named_rows(
@@ -213,23 +211,18 @@ def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
         value, doubt = [cell], "passages" if _JOINED_PASSAGES.search(_ENTITY.sub(" ", cell)) else ""
     elif field == "answerable":
         value = yes_no(cell)
+    elif field not in _TEXTS and looks_listed(cell):
+        value = list_in_cell(cell)
+    elif field in _LISTS:
+        value = [cell.strip()]
     elif field not in _TEXTS:
-        value = list_in_cell(cell) if looks_listed(cell) else _single_value(cell, field)
+        try:
+            value = parse_strict_json(cell.strip())
+        except JsonFault as fault:
+            if field != "metadata":
+                problem = f"is {cell.strip()[:40]!r}, not JSON: {fault.problem}"
+                raise Invalid(problem, "write JSON in this cell, such as 3 or [0, 4]") from None
     return value, doubt
-
-
-def _single_value(cell: str, field: str) -> Json:
-    """Parse a cell that is no list or object: as a list of one, as JSON, or as metadata unchanged."""
-    text = cell.strip()
-    if field in _LISTS:
-        return [text]
-    try:
-        return parse_strict_json(text)
-    except JsonFault as fault:
-        if field == "metadata":
-            return cell
-        problem = f"is {cell[:40]!r}, not JSON: {fault.problem}"
-        raise Invalid(problem, "write JSON in this cell, such as 3 or [0, 4]") from None
 
 
 _YES_NO = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

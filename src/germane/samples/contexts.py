@@ -14,7 +14,7 @@ from germane.clean import shorten
 from germane.errors import InputError
 from germane.samples.fields import failure_of, passages_in, read_contexts, without_errors
 from germane.samples.files import JsonFault, parse_strict_json
-from germane.types import Call, Context, Json, Message, Sample, ToolCall
+from germane.types import Call, Context, Json, Message, Sample
 
 __all__ = ["document_ids"]
 
@@ -111,9 +111,15 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
     for message in messages:
         for used in message.tool_calls:
             contexts, error = _results(used.output)
-            if contexts is not None:
-                search = {"query": _query(used), "contexts": contexts, "ms": _ms(used), "source": used.tool}
-                yield {**search, "error": error}
+            if contexts is None:
+                continue
+            asked = used.input if isinstance(used.input, dict) else {"query": used.input or None}
+            words = (asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str))
+            output = used.output if isinstance(used.output, dict) else {}
+            ms = output.get("ms", output.get("duration_ms"))
+            timed = isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0
+            search = {"query": next(words, None), "contexts": contexts, "source": used.tool}
+            yield {**search, "ms": float(ms) if timed else None, "error": error}
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
@@ -129,16 +135,6 @@ def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
     results = [contexts for contexts, _ in nested if contexts is not None]
     error = error or next((fault for _, fault in nested if fault), None)
     return (tuple(dict.fromkeys(chain.from_iterable(results))) if results else None), error
-
-
-def _query(used: ToolCall) -> str | None:
-    asked = used.input if isinstance(used.input, dict) else {"query": used.input or None}
-    return next((asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str)), None)
-
-
-def _ms(used: ToolCall) -> float | None:
-    ms = used.output.get("ms", used.output.get("duration_ms")) if isinstance(used.output, dict) else None
-    return float(ms) if isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0 else None
 
 
 def _blocks(text: str) -> tuple[Context, ...]:

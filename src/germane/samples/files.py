@@ -196,15 +196,15 @@ class OnDisk:
         import tempfile
 
         with tempfile.NamedTemporaryFile(prefix="germane-", delete=False) as copy:
-            self.delete_copy = weakref.finalize(self, _delete_copy, copy.name)
+
+            def delete() -> None:
+                Path(copy.name).unlink(missing_ok=True)
+                _COPIES.pop(copy.name, None)
+
+            self.delete_copy = weakref.finalize(self, delete)
             with opened(self.given) as stream:
                 shutil.copyfileobj(stream, copy, _BUFFER)
         return copied(Path(copy.name), shown_name(self.given))
-
-
-def _delete_copy(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
-    _COPIES.pop(name, None)
 
 
 @contextmanager
@@ -213,26 +213,45 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
 
     Raises InputError if the file is missing, damaged, an archive, UTF-16, or packed in another way.
     """
-    name = shown_name(path)
+    name, piped = shown_name(path), str(path) == "-"
+    place = SourceLocation(name)
+    damage: list[type[Exception]] = [gzip.BadGzipFile, EOFError, zlib.error]
     try:
-        piped = str(path) == "-"
         if not piped:
             check_readable(path)
         with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
-            packed: io.BufferedReader = io.BufferedReader(raw, _BUFFER)
-            stream = _unpacked(packed, name)
+            stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER)
+            packed = stream.peek(4)[:4]
+            if packed[:2] == _GZIP:
+                stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER)
+            elif packed == _ZSTANDARD:
+                try:
+                    import zstandard
+                except ImportError:
+                    fix = f"{install_extra('tables')}, or decompress the file"
+                    problem = "reading .zst files needs the package zstandard"
+                    raise InputError(problem, fix=fix, place=place) from None
+                damage.append(zstandard.ZstdError)
+                unpacked = _Zstandard(stream, zstandard.ZstdDecompressor())
+                stream = io.BufferedReader(unpacked, _BUFFER)
             start = stream.peek(1 << 16)
-            _refuse_start(start, name)
+            kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
+            kind = "a tar archive" if start[_TAR] == b"ustar" else kind
+            fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
+            if start.startswith(_UTF16):
+                kind, fix = "encoded as UTF-16", "save the file as UTF-8"
+            if kind:
+                raise InputError(f"this file is {kind}", fix=fix, place=place)
             if start.startswith(_BOM):
                 stream.read(3)
             yield stream
-    except _damage() as fault:
+    except tuple(damage) as fault:
         problem = f"this compressed file is damaged: {fault}"
-        raise InputError(problem, fix="compress the file again", place=SourceLocation(name)) from None
+        raise InputError(problem, fix="compress the file again", place=place) from None
     except OSError as fault:
         fixes = {FileNotFoundError: "check the path", IsADirectoryError: "name a file in this folder"}
         problem = f"the file cannot be read: {fault.strerror or fault}"
-        raise InputError(problem, fix=fixes.get(type(fault), ""), place=SourceLocation(name)) from None
+        raise InputError(problem, fix=fixes.get(type(fault), ""), place=place) from None
 
 
 @contextmanager
@@ -278,73 +297,34 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
             file.writelines(piece.encode("utf-8", "backslashreplace") for piece in content)
 
 
-def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
-    """Return a stream that decompresses `raw` if it holds gzip or Zstandard data, or `raw` itself."""
-    start = raw.peek(4)[:4]
-    if start[:2] == _GZIP:
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
-    if start != _ZSTANDARD:
-        return raw
-    try:
-        import zstandard
-    except ImportError:
-        fix = f"{install_extra('tables')}, or decompress the file"
-        problem = "reading .zst files needs the package zstandard"
-        raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
-    return io.BufferedReader(_Pieces(_zstandard_pieces(raw, zstandard.ZstdDecompressor())), _BUFFER)
+class _Zstandard(io.RawIOBase):
+    """The decompressed bytes of Zstandard frames.
 
-
-def _zstandard_pieces(raw: BinaryIO, decompressor: Any) -> Iterator[bytes]:
-    """Yield the decompressed bytes of Zstandard frames.
-
-    Raises EOFError if the last frame is cut off, which the package's own `stream_reader` does not notice.
+    Reading raises EOFError if the last frame is cut off, which the package's own `stream_reader` ignores.
     """
-    piece = raw.read(_PIECE)
-    while piece:
-        frame = decompressor.decompressobj()
-        while piece and not frame.eof:
-            yield frame.decompress(piece)
-            piece = frame.unused_data or raw.read(_PIECE)
-        if not frame.eof:
-            raise EOFError("it ended before the end of its last frame")
 
-
-class _Pieces(io.RawIOBase):
-    """A stream of the bytes that an iterator yields."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._left = pieces, memoryview(b"")
+    def __init__(self, packed: BinaryIO, decompressor: Any) -> None:
+        self._packed, self._decompressor = packed, decompressor
+        self._frame: Any = None
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
+            ended = self._frame is None or self._frame.eof
+            piece = (self._frame.unused_data if self._frame and ended else b"") or self._packed.read(_PIECE)
+            if not piece and not ended:
+                raise EOFError("it ended before the end of its last frame")
+            if not piece:
                 return 0
-            self._left = memoryview(piece)
+            if ended:
+                self._frame = self._decompressor.decompressobj()
+            self._left = memoryview(self._frame.decompress(piece))
         size = min(len(buffer), len(self._left))
         buffer[:size], self._left = self._left[:size], self._left[size:]
         return size
-
-
-def _refuse_start(start: bytes, name: str) -> None:
-    """Raise InputError for the first bytes of an archive, of an unsupported compression, or of UTF-16."""
-    kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
-    if start[_TAR] == b"ustar":
-        kind = "a tar archive"
-    fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
-    if start.startswith(_UTF16):
-        kind, fix = "encoded as UTF-16", "save the file as UTF-8"
-    if kind:
-        raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    """Return the exception types that reading a damaged compressed file raises."""
-    zstandard = sys.modules.get("zstandard")
-    return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -479,10 +459,24 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
-    except JsonFault:
-        raise _refused(text, infinite=infinite) from None
+    except JsonFault:  # the first key that occurs twice, NaN or Infinity
+        seen: set[tuple[Step, ...]] = set()
+        for path, offset, is_key in _steps(text):
+            if is_key and path in seen:
+                problem = f"the key {path[-1]!r} occurs twice"
+                raise JsonFault(problem, "keep one of the two", offset) from None
+            if is_key:
+                seen.add(path)
+            elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
+                fix = "write null or leave the field out"
+                raise JsonFault("NaN and Infinity are not JSON", fix, offset) from None
+        raise JsonFault("a key occurs twice", "keep one of the two", 0) from None
     except json.JSONDecodeError as error:
-        raise _syntax(error) from None
+        if not text[error.pos :].strip():
+            fix = "close every string, list and object"
+            raise JsonFault("the JSON ends too early", fix, len(text.rstrip())) from None
+        fix, message = "check the quotes, commas and brackets there", error.msg[0].lower() + error.msg[1:]
+        raise JsonFault(f"this is not valid JSON: {message}", fix, error.pos) from None
     except RecursionError:
         problem, fix = TOO_DEEP
         raise JsonFault(f"the JSON {problem}", fix, 0) from None
@@ -529,27 +523,6 @@ def parse_json_lines(lines: bytes) -> list[Json]:
         if _encode(values).count(b":") == lines.count(b":") and not (b"\\" in lines and _COLON.search(lines)):
             return values
     raise ValueError
-
-
-def _syntax(error: json.JSONDecodeError) -> JsonFault:
-    if not error.doc[error.pos :].strip():
-        end = len(error.doc.rstrip())
-        return JsonFault("the JSON ends too early", "close every string, list and object", end)
-    fix = "check the quotes, commas and brackets there"
-    return JsonFault(f"this is not valid JSON: {error.msg[0].lower()}{error.msg[1:]}", fix, error.pos)
-
-
-def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text that has one."""
-    seen: set[tuple[Step, ...]] = set()
-    for path, offset, is_key in _steps(text):
-        if is_key and path in seen:
-            return JsonFault(f"the key {path[-1]!r} occurs twice", "keep one of the two", offset)
-        if is_key:
-            seen.add(path)
-        elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
-            return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
-    return JsonFault("a key occurs twice", "keep one of the two", 0)
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -45,10 +45,19 @@ def records(source: Any) -> Iterator[Any]:
 
 
 def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
-    return {
-        str(key): plain(cell.to_dict() if SPELLINGS.get(key) == "qrels" and _holds_grades(cell) else cell)
-        for key, cell in row.items()
-    }
+    """Return a row as a plain dict; a pandas Series of qrels maps document ids to grades."""
+    result: dict[str, Json] = {}
+    for key, cell in row.items():
+        value = cell
+        if SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and hasattr(cell, "dtype"):
+            kind, index = cell.dtype.kind, cell.index
+            if kind in "iu" and index.name is None and index.dtype.kind in "iu" and len(cell):
+                problem = "the qrels are a Series of whole numbers, which may be document ids or grades"
+                fix = "give ids as series.tolist(), or grades by id as series.to_dict()"
+                raise InputError(problem, fix=fix)
+            value = cell.to_dict() if kind in "iuf" else cell
+        result[str(key)] = plain(value)
+    return result
 
 
 def is_table(value: Any) -> bool:
@@ -96,16 +105,6 @@ def in_columns(table: Any) -> Any:
     return table
 
 
-def _holds_grades(cell: Any) -> bool:
-    """Return True if a value is a pandas Series that maps document ids to grades."""
-    if not (hasattr(cell, "to_dict") and hasattr(cell, "dtype")) or cell.dtype.kind not in "iuf":
-        return False
-    if cell.dtype.kind != "f" and cell.index.name is None and cell.index.dtype.kind in "iu" and len(cell):
-        problem = "the qrels are a Series of whole numbers, which may be document ids or grades"
-        raise InputError(problem, fix="give ids as series.tolist(), or grades by id as series.to_dict()")
-    return True
-
-
 def plain(value: Any) -> Json:
     """Convert a value of another library to JSON: an array to a list, NaN to None.
 
@@ -120,11 +119,8 @@ def plain(value: Any) -> Json:
         return {str(key): made for key, inner in value.items() if (made := plain(inner)) is not None}
     if isinstance(value, float) and math.isnan(value):
         return None
-    return value if kind in {int, bool, float} else _foreign(value)
-
-
-def _foreign(value: Any) -> Json:
-    """Convert an object of another library to JSON; return an object of an unknown type unchanged."""
+    if kind in {int, bool, float}:
+        return value
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
             return plain(getattr(value, read)())

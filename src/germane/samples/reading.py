@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,18 +136,18 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
 
 def data_files(folder: Path) -> list[Path]:
     """Return the files of samples in a folder and its subfolders, without hidden files and reports."""
-    files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
-    paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
+    paths = []
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder)
+        hidden = any(name.startswith(".") for name in inside.parts)
+        if suffix_of(file) in READERS and file.is_file() and not hidden:
+            reports = (folder / above / "manifest.json" for above in inside.parents)
+            paths += [] if any(report.exists() for report in reports) else [file]
     if not paths:
         fix = f"name a file, or add an eval file (.yaml) or samples ({', '.join(READERS)})"
         problem = "this folder has no eval file and no file of samples"
         raise InputError(problem, fix=fix, place=SourceLocation(str(folder)))
     return paths
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    hidden = any(name.startswith(".") for name in file.parts)
-    return hidden or any((folder / above / "manifest.json").exists() for above in file.parents)
 
 
 def read_questions(
@@ -293,7 +294,7 @@ def _read_jsonl(path: Path, _: Warn, faults: Faults = None, *, typed: bool = Fal
     with opened(path) as file:
         while lines := list(islice(file, _TOGETHER)):
             # an add-on may know the first row by its keys
-            rows = (_samples_of_lines(lines) if typed and number else None) or _rows_of_lines(lines)
+            rows = _rows_of_lines(lines, typed=typed and number > 0)
             for at, line in enumerate(lines):
                 number += 1
                 if rows is not None:
@@ -315,35 +316,31 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 """The possible ends of a line that holds one JSON object."""
 
 
-def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
-    """Return the JSON values of lines, or None if a line may be blank, be invalid or have duplicate keys."""
-    unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
-    if unusual and len(lines) > 1:  # an object may continue on the next line
-        return None
-    try:
-        rows = parse_json_lines(b"".join(lines))
-    except ValueError:
-        return None
-    return rows if len(rows) == len(lines) else None
-
-
 _decode_samples = msgspec.json.Decoder(Sample).decode_lines
 _ALTERED = [(name, field.alters) for name, field in FIELDS.items() if field.alters is not None]
 
 
-def _samples_of_lines(lines: Sequence[bytes]) -> list[Sample] | None:
-    """Return lines as Samples, several times as fast as by a RowReader; None if it may read any of them otherwise."""
+def _rows_of_lines(lines: Sequence[bytes], *, typed: bool) -> Sequence[Json] | None:
+    """Return the JSON values of lines, or None if a line may be blank, be invalid or have duplicate keys.
+
+    With `typed` they are Samples, several times as fast as by a RowReader, unless that may read any of them
+    otherwise.
+    """
     text = b"".join(lines)
-    try:
-        samples = _decode_samples(text)
-    except (ValueError, RecursionError):
+    with suppress(ValueError, RecursionError):
+        samples = _decode_samples(text) if typed else []
+        # a key that stands twice, null and an empty text are not in what is written again
+        same = len(samples) == len(lines) and encode_records(samples).count(b":") == text.count(b":")
+        values = ((alters, getattr(sample, name)) for sample in samples for name, alters in _ALTERED)
+        if same and b"\\u003" not in text and not any(alters(value) for alters, value in values):
+            return samples
+    unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
+    if unusual and len(lines) > 1:  # an object may continue on the next line
         return None
-    # a key that stands twice, null and an empty text are not in what is written again
-    same = len(samples) == len(lines) and encode_records(samples).count(b":") == text.count(b":")
-    if not same or b"\\u003" in text:
-        return None
-    values = ((alters, getattr(sample, name)) for sample in samples for name, alters in _ALTERED)
-    return None if any(alters(value) for alters, value in values) else samples
+    with suppress(ValueError):
+        rows = parse_json_lines(text)
+        return rows if len(rows) == len(lines) else None
+    return None
 
 
 def _json_location(

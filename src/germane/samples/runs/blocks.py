@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.samples.cells import delimiter_of
 from germane.samples.files import parse_json_lines
 from germane.samples.runs.columns import MASKS, Keys, Lists, Texts
 from germane.samples.runs.formats import (
@@ -24,7 +23,6 @@ from germane.samples.runs.formats import (
     Numbers,
     Reading,
     roles_of,
-    table_columns,
 )
 
 _POWERS = 10 ** np.arange(19)
@@ -59,22 +57,6 @@ def trec_rows(data: bytes, line: int, reading: Reading) -> Lists:
         return _rows(query, doc, fields.numbers(3, whole=True), None, line, GOLD)
     ranks = fields.numbers(3) if reading.rises else None
     return _rows(query, doc, fields.numbers(4), ranks, line, RUN)
-
-
-def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, int], bool]:
-    """Return a mapping from each role to its column's index, and whether a table's first line is a header.
-
-    `between` is the separator. Raises NotPlain for an irregular line, and InputError if no columns hold the
-    query and the documents.
-    """
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        raise NotPlain("the first line is not UTF-8") from None
-    plain = text.strip() and '"' not in text and not any(char < " " for char in text.strip() if char != "\t")
-    if not plain or delimiter_of(text, between) != between:
-        raise NotPlain("the first line has quotes, control characters or another separator")
-    return table_columns([cell.strip() for cell in text.split(between)], 1, reading)
 
 
 def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Lists:
@@ -134,23 +116,22 @@ def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading
     value = reading.kind.value
     if not hasattr(frame, "collect_schema") or names.keys() - {"rank"} != {"query", "doc", value}:
         raise NotPlain("the rows are not results in a polars DataFrame")
-    query, doc = (_frame_texts(frame[names[role]]) for role in ("query", "doc"))
+    ids: list[Texts] = []
+    for column in (frame[names["query"]], frame[names["doc"]]):  # of strings or whole numbers
+        texts = column.cast(str) if column.dtype.is_integer() else column
+        if str(texts.dtype) != "String" or texts.null_count():
+            raise NotPlain("a row has no id")
+        sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+        ends = np.cumsum(sizes)
+        joined = "".join(texts.str.join("")).encode()
+        ids.append(Texts(np.frombuffer(joined, np.uint8), ends - sizes, ends))
     roles = [value, *(["rank"] if reading.rises and "rank" in names else [])]
     columns = [frame[names[role]] for role in roles]
     if any(column.null_count() or not column.dtype.is_numeric() for column in columns):
         raise NotPlain("a row has no number")
     numbers, *rank = (column.to_numpy().astype(np.float64) for column in columns)
+    query, doc = ids
     return _rows(query, doc, numbers, rank[0] if rank else None, line, reading.kind)
-
-
-def _frame_texts(column: Any) -> Texts:
-    """Return a column of polars, of strings or whole numbers, as Texts. Raises NotPlain for other columns."""
-    texts = column.cast(str) if column.dtype.is_integer() else column
-    if str(texts.dtype) != "String" or texts.null_count():
-        raise NotPlain("a row has no id")
-    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
-    ends = np.cumsum(sizes)
-    return Texts(np.frombuffer("".join(texts.str.join("")).encode(), np.uint8), ends - sizes, ends)
 
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Lists:
@@ -239,7 +220,15 @@ class _LineFields:
         result: Floats = (upper * _POWERS.take(behind, mode="clip") + lower) / _TENS.take(behind, mode="clip")
         np.negative(result, out=result, where=negative)
         if odd.any():
-            result[odd] = _as_python_does(Texts(data, start[odd], end[odd]))
+            texts = Texts(data, start[odd], end[odd])
+            words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
+            spelt = words.view(f"S{8 * words.shape[1]}").ravel()
+            if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
+                raise NotPlain("a value is not a number")
+            try:
+                result[odd] = spelt.astype(np.float64)
+            except ValueError:
+                raise NotPlain("a value is not a number") from None
         return result
 
 
@@ -260,15 +249,3 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         (word >> np.uint64(16)) & _PAIRS
     ) * np.uint64(1 + (10_000 << 32))
     return (word >> np.uint64(32)).astype(np.int64), are_digits
-
-
-def _as_python_does(texts: Texts) -> Floats:
-    """Convert strings to floats as Python's float() does. Raises NotPlain for an invalid number."""
-    words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
-    spelt = words.view(f"S{8 * words.shape[1]}").ravel()
-    if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
-        raise NotPlain("a value is not a number")
-    try:
-        return spelt.astype(np.float64)
-    except ValueError:
-        raise NotPlain("a value is not a number") from None

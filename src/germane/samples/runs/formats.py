@@ -111,8 +111,14 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
     suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix == ".parquet" or first[:4] == b"PAR1":
         return "parquet"
-    if first[:1] in {b"{", b"["}:
-        return "json" if _one_document(lines, suffix) else "jsonl"
+    if first[:1] == b"[" or (first[:1] == b"{" and len(lines) == 1 and suffix == ".json"):
+        return "json"
+    if first[:1] == b"{":
+        with suppress(ValueError, RecursionError):
+            if len(lines) > 1:
+                json.loads(lines[0])  # else an object that spans several lines
+            return "jsonl"
+        return "json"
     if suffix == ".csv":
         return "csv"
     cells = first.split()
@@ -133,18 +139,6 @@ def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     numbered = enumerate(head.splitlines(), 1)
     return [(number, line) for number, line in numbered if line.strip() and line[:1] != b"#"]
-
-
-def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """Return True if a file with these first lines is one JSON document, False if it is JSON Lines."""
-    if lines[0].lstrip()[:1] == b"[":
-        return True
-    if len(lines) == 1:
-        return suffix == ".json"
-    with suppress(ValueError, RecursionError):
-        json.loads(lines[0])
-        return False
-    return True
 
 
 def is_number(text: bytes) -> bool:
@@ -190,7 +184,7 @@ class Reading:
 
     `name` is the name of the source in messages. `columns` are pairs of a role (query, doc, score, ...) and
     its name in the source. If `skip` is True, invalid rows are left out and their errors stored in
-    `rejected`. `bare` is True if the third column is a number and the table has no header. `rises` is True if
+    `rejected`. `bare` is True if the third column is a number and the table has no header, `nameless` if it has none. `rises` is True if
     scores rise with ranks in every query so far. `mapped` is True if every query so far maps its documents to
     1, 2, 3, ... (None before the first query). `longest` is the longest list checked for the last two.
     """
@@ -202,6 +196,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     rejected: list[InputError] = field(default_factory=list)
     bare: bool = False
+    nameless: bool = False
     cells: CellCounts = field(default_factory=CellCounts)
     rises: bool = True
     mapped: bool | None = None
@@ -211,20 +206,6 @@ class Reading:
         """Return the SourceLocation of a line of the source."""
         return SourceLocation(self.name, line)
 
-    def check_mapped(self, score: Floats, starts: Numbers) -> None:
-        """Set `mapped`: are the scores of each query, which begins at a row in `starts`, 1 to n?"""
-        self.mapped = not len(score) or _counted(score, starts)[0] == {1}
-        self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
-
-    def check_rises(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Set `rises`: do the scores rise with the ranks (nan: no rank) in each query?"""
-        ranked = ~np.isnan(rank)
-        starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
-        rank, score = rank[ranked], score[ranked]
-        order = np.lexsort((score, rank, np.repeat(np.arange(len(starts) - 1), np.diff(starts))))
-        self.rises = _rise(rank[order], starts) and _rise(score[order], starts)
-        self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
-
     def are_ranks(self, numbers: Floats, starts: Numbers) -> bool:
         """Return True if a number column without a name holds ranks, False if it holds scores.
 
@@ -232,14 +213,14 @@ class Reading:
         rise from row to row, and scores if they fall; in any other order, InputError is raised. All other
         numbers are scores. A note says what was found unless it is obvious.
         """
-        firsts, most = _counted(numbers, starts)
-        rises, longest = _rise(numbers, starts), int(np.diff(starts).max(initial=0))
+        firsts, most = count_from(numbers, starts)
+        rises, longest = rise(numbers, starts), int(np.diff(starts).max(initial=0))
         if firsts and most >= _RANKS:
             counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
             if rises:
                 self.note(f"the third column counts {counting} and was read as the rank")
                 return True
-            if not _rise(-numbers, starts):
+            if not rise(-numbers, starts):
                 problem = f"the third column counts {counting} in another order than the rows"
                 problem += ", so that it may hold ranks or scores"
                 fix = "add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)"
@@ -247,9 +228,10 @@ class Reading:
             if longest > _RANKS:
                 down = " or ".join(map(str, sorted(firsts)))
                 self.note(f"the third column counts down to {down} and was read as the score")
-        elif rises and longest >= _RANKS and not firsts and _are_whole(numbers):
+        elif rises and longest >= _RANKS and not firsts and np.isfinite(numbers).all():
             read = "rises within every query and was read as the score"
-            self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
+            if (numbers % 1 == 0).all():
+                self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
         return False
 
     def reject(self, fault: InputError) -> None:
@@ -319,7 +301,7 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
     return result
 
 
-def _counted(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
+def count_from(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
     """Return the lowest numbers of the lists, and the highest, if each list counts from 0 or 1 in any order.
 
     Return an empty set and 0 if a list holds other numbers, or there are no lists.
@@ -340,11 +322,7 @@ _RANKS = 2
 """The number that a column must reach to hold ranks (0 and 1 alone are scores). Shorter lists get no note."""
 
 
-def _are_whole(numbers: Floats) -> bool:
-    return bool(np.isfinite(numbers).all() and (numbers % 1 == 0).all())
-
-
-def _rise(numbers: Floats, starts: Numbers) -> bool:
+def rise(numbers: Floats, starts: Numbers) -> bool:
     """Return True if the numbers rise strictly within every query; query i begins at row `starts[i]`."""
     rises = numbers[1:] > numbers[:-1]
     inside = starts[(starts > 0) & (starts < len(numbers))]

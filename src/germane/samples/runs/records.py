@@ -103,24 +103,21 @@ def _queries_in(record: Any, reading: Reading) -> list[tuple[dict[str, Any], Map
     roles = roles_of if len(record) < 50 else roles_of.__wrapped__
     key = roles(tuple(record), kind, reading.columns)
     if "query" in key and not isinstance(record[key["query"]], Mapping | list):
-        if kind is RUN and "doc" not in key:
-            _check_list(key.get("docs", ""), record)
+        if kind is RUN and "doc" not in key:  # a sample, which may not be a ranking
+            if record.get("calls"):
+                raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
+            if (failed := failure(record.get("error"))) is not None:
+                fix = "use `germane run`, which reports an error, or remove the row and give --missing skip"
+                raise Invalid(f"this query failed: {failed[:80]}", fix)
+            listed = record.get(key.get("docs", "")) if key.get("docs") == "contexts" else None
+            if isinstance(listed, list) and any(isinstance(item, str) for item in listed):
+                raise Invalid(
+                    "the contexts of this row have no ids, so they cannot be matched with gold", RUN.json
+                )
         return [({role: record[name] for role, name in key.items()}, key)]
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
         raise Invalid("this row has no query id", kind.json)
     return [({"query": query, kind.list_role: listed}, {}) for query, listed in record.items()]
-
-
-def _check_list(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid for a sample with several calls, an error, or contexts (under `docs`) without ids."""
-    if record.get("calls"):
-        raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
-    if (failed := failure(record.get("error"))) is not None:
-        fix = "use `germane run`, which reports an error, or remove the row and give --missing skip"
-        raise Invalid(f"this query failed: {failed[:80]}", fix)
-    listed = record.get(docs)
-    if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
-        raise Invalid("the contexts of this row have no ids, so they cannot be matched with gold", RUN.json)
 
 
 def _rows_in(
@@ -131,9 +128,13 @@ def _rows_in(
     `record` holds the query's values by role, and `names` the columns by role, for messages. In a list of
     gold, each id has the grade 1. An object in a list has its id under `id_key` or another usual key.
     """
-    kind, query = reading.kind, _query_id(record["query"])
+    kind, named = reading.kind, record["query"]
+    if (query := _id(named)) is None:
+        if named is None or named == "" or (isinstance(named, float) and isnan(named)):
+            raise Invalid("this row has no query id", "fill in the query id or remove the row")
+        raise Invalid(f"the query id cannot be {describe(named)}", "write a string or a whole number")
     if "doc" in record:
-        yield line, query, *_one_document(record, kind)
+        yield line, query, *_one_document(record, reading)
         return
     docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
     values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
@@ -147,10 +148,14 @@ def _rows_in(
             reading.cells.add("ids", column, reading.at(line))
     yield line, query, None, None, None
     if isinstance(docs, list) and isinstance(values, list):
-        docs = _paired(docs, values)
+        count, docs = len(docs), {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
+        if not count == len(values) == len(docs):
+            problem = f"this row has {counted(count, 'id')} ({len(docs)} different)"
+            problem += f" and {counted(len(values), 'score')}"
+            raise Invalid(problem, "write each id once, with one score per id")
     if isinstance(docs, Mapping):
         exact = kind is RUN and set(map(type, docs.values())) == {float}
-        numbers = docs.values() if exact else (_value(value, kind) for value in docs.values())
+        numbers = docs.values() if exact else (_value(value, reading) for value in docs.values())
         yield from zip(repeat(line), repeat(query), docs, numbers, repeat(None))
     else:
         number = None if kind is RUN else 1
@@ -158,34 +163,19 @@ def _rows_in(
             yield line, query, doc, number, None
 
 
-def _query_id(value: Any) -> str:
-    if (query := _id(value)) is not None:
-        return query
-    if value is None or value == "" or (isinstance(value, float) and isnan(value)):
-        raise Invalid("this row has no query id", "fill in the query id or remove the row")
-    raise Invalid(f"the query id cannot be {describe(value)}", "write a string or a whole number")
-
-
-def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
-    paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
-    if not len(docs) == len(values) == len(paired):
-        problem = f"this row has {counted(len(docs), 'id')} ({len(paired)} different) and {counted(len(values), 'score')}"
-        raise Invalid(problem, "write each id once, with one score per id")
-    return paired
-
-
-def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
+def _one_document(record: Mapping[str, Any], reading: Reading) -> tuple[str, float | None, float | None]:
     """Return (document id, score or grade, rank) of a record that holds one document."""
+    kind = reading.kind
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a string or a whole number: {RUN.json}"
         raise Invalid(f"the document id cannot be {describe(record['doc'])}", fix)
     if kind is GOLD or record.get("score") is not None:
-        value, rank = _value(record.get(kind.value, 1), kind), None
+        value, rank = _value(record.get(kind.value, 1), reading), None
         with suppress(Invalid):
-            rank = _number(record["rank"], "rank") if "rank" in record else None
+            rank = _number(record["rank"], "rank", reading) if "rank" in record else None
         return doc, value, rank
-    return doc, -_number(record["rank"], "rank") if "rank" in record else None, None
+    return doc, -_number(record["rank"], "rank", reading) if "rank" in record else None, None
 
 
 def _in_cell(value: Any, column: str) -> Any:
@@ -198,36 +188,24 @@ def _in_cell(value: Any, column: str) -> Any:
         raise wrong.under(column) from None
 
 
-def _value(value: Any, kind: Kind) -> float:
+def _value(value: Any, reading: Reading) -> float:
     """Return a score or grade as float. Raises Invalid for another value, or a grade that is not whole."""
-    if kind is RUN:
-        return _number(value, "score")
-    number = float(value) if isinstance(value, bool) else _number(value, "grade")
+    if reading.kind is RUN:
+        return _number(value, "score", reading)
+    number = float(value) if isinstance(value, bool) else _number(value, "grade", reading)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise Invalid(problem, "write e.g. 0, 1 or 2")
     return number
 
 
-_WRITE = "write {0} as a number"
-
-
 class _Cell(str):
-    """A string from a table's cell, which may be read as a number; a string in JSON may not.
-
-    `fix` is the fix in the error if the string is not a number.
-    """
+    """A string from a table's cell, which may be read as a number; a string in JSON may not."""
 
     __slots__ = ()
-    fix = _WRITE
 
 
-class _NamelessCell(_Cell):
-    __slots__ = ()
-    fix = NAME_THEM
-
-
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, what: str, reading: Reading) -> float:
     """Return a value as float. Raises Invalid if it is not a number; `what` names it ("score", ...)."""
     if type(value) is float and value - value == 0:  # a finite float, the usual case
         return value
@@ -237,7 +215,8 @@ def _number(value: Any, what: str) -> float:
             if not isinf(number) or "inf" in str(value).lower():  # otherwise it is too large for a float
                 return number
     problem = f"the {what} {excerpt(value, 60)} is not a number"
-    raise Invalid(problem, getattr(value, "fix", _WRITE).format(what))
+    fix = NAME_THEM if isinstance(value, _Cell) and reading.nameless else "write {0} as a number"
+    raise Invalid(problem, fix.format(what))
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
@@ -273,20 +252,14 @@ def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[Re
     """
     for number, line in numbered_lines(stream):
         try:
-            value = _parsed(line, before + number, reading)
+            value = parsed(line, before + number, reading)
         except InputError as fault:
             reading.reject(fault)
         else:
             yield before + number, value
 
 
-def document_records(stream: BinaryIO, reading: Reading) -> Iterable[Record]:
-    """Return the records of a JSON document, which is one record or a list of records; line numbers are 0."""
-    document = _parsed(stream.read(), 1, reading)
-    return [(0, value) for value in (document if isinstance(document, list) else [document])]
-
-
-def _parsed(text: bytes, line: int, reading: Reading) -> Any:
+def parsed(text: bytes, line: int, reading: Reading) -> Any:
     """Parse a JSON text that starts on line `line`, in which NaN and Infinity are allowed."""
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
@@ -309,23 +282,14 @@ def table_records(
     head = [cell.strip() for cell in top[1]]
     positions, named = table_columns(head, top[0], reading)
     keys = {head[at] if named else role: at for role, at in positions.items()}
-    cell_type = _Cell if named else _NamelessCell
+    reading.nameless = not named
     for line, cells in rows if named or number > 2 else chain([top], rows):
         if len(cells) <= max(positions.values()):
             problem = f"this row has {counted(len(cells), 'column')}, but the first row has {len(head)}"
             fix = "write a cell for every column"
             reading.reject(InputError(problem, fix=fix, place=reading.at(line)))
         else:
-            yield line, {key: cell_type(cells[at].strip()) for key, at in keys.items()}
-
-
-def frame_records(frame: Any, chosen: Iterable[str], first: int) -> Iterator[Record]:
-    """Yield (row number from `first`, record) for each row of a DataFrame or Arrow table, with some columns."""
-    names = list(chosen)
-    listed = (frame[name] for name in names)
-    values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
-    for number, row in enumerate(zip(*values, strict=True), first):
-        yield number, dict(zip(names, row, strict=True))
+            yield line, {key: _Cell(cells[at].strip()) for key, at in keys.items()}
 
 
 def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[Record]:
@@ -337,7 +301,12 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
     kind, seen = reading.kind, set[str]()
     if isinstance(source, list):
         reading.bare = kind is RUN and all(type(row) in {tuple, list} and len(row) == 3 for row in source)
-        yield from ((number, _fields_of_row(row, kind)) for number, row in enumerate(source, 1))
+        for number, row in enumerate(source, 1):
+            fields = row if isinstance(row, Mapping) else fields_of(row)
+            if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:  # as in a table
+                fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
+            plain_row = row if fields is None else {str(name): _native(fields[name]) for name in fields}
+            yield number, plain_row
         return
     for key, listed in source.items():
         try:
@@ -348,14 +317,6 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
         except Invalid as wrong:
             raise wrong.under(f"query {str(key)[:60]}").error(SourceLocation(reading.name)) from None
         seen.add(query)
-
-
-def _fields_of_row(row: Any, kind: Kind) -> Any:
-    """Convert a data class, or a tuple in the order of a table without a header, to a mapping."""
-    fields = row if isinstance(row, Mapping) else fields_of(row)
-    if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
-        fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
-    return row if fields is None else {str(name): _native(value) for name, value in fields.items()}
 
 
 def _native(value: Any) -> Any:
@@ -399,37 +360,29 @@ def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[
     columns are separated by ASCII white space, and text after the tag of a run is ignored. Comment lines,
     which begin with #, are ignored too.
     """
-    cells_of = _run_cells if reading.kind is RUN else _gold_cells
+    rank = nan
     for number, line in enumerate(lines, first):
         try:
-            query, doc, value, rank = cells_of(line)
+            if reading.kind is RUN:
+                query, _, doc, place, score, *_ = line.split(None, 5)
+                value = float(score)
+                if value - value != 0 and b"inf" not in score.lower():  # NaN, or too large for a float
+                    raise ValueError  # noqa: TRY301
+                if query[:1] == b"#":
+                    float(place)  # else the line is a comment
+                rank = float(place) if is_number(place) else nan
+            else:
+                query, _, doc, grade = line.split()
+                written = WHOLE.fullmatch(grade)
+                if not written or abs(value := int(written[1])) > LARGEST_GRADE:
+                    raise ValueError  # noqa: TRY301
             query.decode(), doc.decode()
-        except (IndexError, ValueError):
+        except ValueError:
             start = line.split(None, 1)
             if start and start[0][:1] != b"#":
                 reading.reject(_trec_fault(line, reading.at(number), reading.kind))
         else:
             yield number, query, doc, value, rank
-
-
-def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return (query, document, score, rank or nan) of a line of a TREC run, or raise an error."""
-    cells = line.split(None, 5)
-    score = float(cells[4])
-    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or too large for a float
-        raise ValueError
-    if cells[0][:1] == b"#":
-        float(cells[3])  # else the line is a comment
-    return cells[0], cells[2], score, float(cells[3]) if is_number(cells[3]) else nan
-
-
-def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return (query, document, grade, nan) of a line of TREC qrels. Raises ValueError for an invalid line."""
-    query, _, doc, grade = line.split()
-    written = WHOLE.fullmatch(grade)
-    if not written or abs(value := int(written[1])) > LARGEST_GRADE:
-        raise ValueError
-    return query, doc, value, nan
 
 
 def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:

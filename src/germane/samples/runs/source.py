@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from germane.errors import InputError, SourceLocation, describe
+from germane.samples.cells import delimiter_of
 from germane.samples.files import OnDisk, opened, shown_name
 from germane.samples.frames import in_columns, is_table, parquet_batches
 from germane.samples.runs import blocks, records
@@ -38,8 +39,11 @@ from germane.samples.runs.formats import (
     Kind,
     Qrels,
     Reading,
+    count_from,
     format_of,
     frame_roles,
+    rise,
+    table_columns,
 )
 
 BLOCK = 1 << 20
@@ -128,11 +132,17 @@ class RowSource:
         if self.together or self.kind is GOLD or reading.bare:
             several = filter(None, [all_queries(rows)])
         for lists in several:
-            if lists.rank is not None and reading.rises:
-                reading.check_rises(lists.rank, lists.number, lists.starts)
+            if lists.rank is not None and reading.rises:  # do the scores rise with the ranks?
+                ranked = ~np.isnan(lists.rank)
+                starts = np.concatenate([[0], np.cumsum(ranked)])[lists.starts]
+                rank, score = lists.rank[ranked], lists.number[ranked]
+                order = np.lexsort((score, rank, lists.of[ranked]))
+                reading.rises = rise(rank[order], starts) and rise(score[order], starts)
+                reading.longest = max(reading.longest, int(np.diff(starts).max(initial=0)))
             some = lists.kept(lists.line != NO_DOCUMENT) if (lists.line < 0).any() else lists
-            if reading.mapped:
-                reading.check_mapped(some.number, some.starts)
+            if reading.mapped:  # are the scores of each query 1 to n?
+                reading.mapped = not len(some.number) or count_from(some.number, some.starts)[0] == {1}
+                reading.longest = max(reading.longest, int(some.sizes.max(initial=0)))
             yield self._graded_once(some, reading) if self.kind is GOLD else self._ranked(some, reading)
         self.notes = reading.finish()
 
@@ -199,7 +209,9 @@ class RowSource:
             return
         with opened(self.file) as stream:
             if self.format == "json":
-                yield from records.record_blocks(records.document_records(stream, reading), reading)
+                document = records.parsed(stream.read(), 1, reading)
+                listed = document if isinstance(document, list) else [document]
+                yield from records.record_blocks(((0, value) for value in listed), reading)
             elif self.format in {"csv", "tsv"}:
                 yield from _table_rows(stream, "\t" if self.format == "tsv" else ",", reading)
             else:
@@ -217,8 +229,15 @@ class RowSource:
             try:
                 yield blocks.frame_rows(frame, chosen, line, reading)
             except blocks.NotPlain:
-                values = records.frame_records(frame, {*chosen.values()}, line)
-                yield from records.record_blocks(values, reading)
+                columns = (frame[name] for name in set(chosen.values()))
+                values = (
+                    column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+                    for column in columns
+                )
+                rows = (
+                    dict(zip(set(chosen.values()), row, strict=True)) for row in zip(*values, strict=True)
+                )
+                yield from records.record_blocks(enumerate(rows, line), reading)
             line += len(frame)
 
 
@@ -242,7 +261,16 @@ def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Li
     first = stream.readline()
     line, data = 2, b""
     try:
-        positions, named = blocks.table_head(first, between, reading)
+        try:
+            text = first.decode()
+        except UnicodeDecodeError:
+            raise blocks.NotPlain("the first line is not UTF-8") from None
+        plain = (
+            text.strip() and '"' not in text and not any(char < " " for char in text.strip() if char != "\t")
+        )
+        if not plain or delimiter_of(text, between) != between:
+            raise blocks.NotPlain("the first line has quotes, control characters or another separator")  # noqa: TRY301
+        positions, named = table_columns([cell.strip() for cell in text.split(between)], 1, reading)
         line = 2 if named else 1
         for data in _blocks(stream, b"" if named else first):
             yield blocks.table_rows(data, line, between, positions, reading)
