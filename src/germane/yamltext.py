@@ -32,7 +32,6 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
@@ -41,7 +40,7 @@ from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 __all__ = [
     "Count", "Flag", "JsonMapping", "Keys", "Node", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel", "as_list",
-    "fill_slots", "filled", "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
+    "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
 ]  # fmt: skip
 
 _EXPANSION = 100_000
@@ -150,20 +149,6 @@ class Node:
                 steps.append(step)
         return tuple(steps), node
 
-    def changed(self, change: Callable[[Node], Node]) -> Node:
-        """Return a copy of the tree in which `change` was applied to every scalar."""
-        if self.pairs is not None:
-            return replace(self, pairs={key: inner.changed(change) for key, inner in self.pairs.items()})
-        if self.items is not None:
-            return replace(self, items=[inner.changed(change) for inner in self.items])
-        return change(self)
-
-    def texts(self) -> Iterator[str]:
-        """Yield the text of every scalar in the tree."""
-        for inner in (*(self.pairs or {}).values(), *(self.items or ())):
-            yield from inner.texts()
-        yield self.text or ""
-
 
 def node_of(value: Json, location: SourceLocation) -> Node:
     """Return a JSON value as a tree of nodes that all have the same location."""
@@ -178,7 +163,6 @@ def node_of(value: Json, location: SourceLocation) -> Node:
 
 
 _VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-_SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
 def with_environment(node: Node, *, strict: bool = True) -> Node:
@@ -187,66 +171,29 @@ def with_environment(node: Node, *, strict: bool = True) -> Node:
     Raises InputError if the file is not trusted, or if a variable is not set and `strict` is True.
     """
 
-    def filled(scalar: Node) -> Node:
-        def value(match: re.Match[str]) -> str:
-            name = match[1]
-            check_trusted(f"the environment variable {name} would be read", scalar.location)
-            if strict and name not in os.environ:
-                problem = f"the environment variable {name} is not set"
-                raise scalar.fault(problem, f"set it: export {name}=...")
-            return os.environ.get(name, match[0])
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        check_trusted(f"the environment variable {name} would be read", node.location)
+        if strict and name not in os.environ:
+            problem = f"the environment variable {name} is not set"
+            raise node.fault(problem, f"set it: export {name}=...")
+        return os.environ.get(name, match[0])
 
-        text = scalar.text or ""
-        return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
-
-    return node.changed(filled)
+    if node.text is not None:
+        return replace(node, text=_VARIABLE.sub(value, node.text)) if "${{" in node.text else node
+    if node.items is not None:
+        return replace(node, items=[with_environment(inner, strict=strict) for inner in node.items])
+    pairs = {key: with_environment(inner, strict=strict) for key, inner in (node.pairs or {}).items()}
+    return replace(node, pairs=pairs)
 
 
 def unset_variables(node: Node) -> list[str]:
     """Return a description of each environment variable in the tree (`${{ NAME }}`) that is not set."""
-    names = dict.fromkeys(name for text in node.texts() for name in _VARIABLE.findall(text))
-    return [f"the environment variable {name} (it is not set)" for name in names if name not in os.environ]
-
-
-def filled(document: Json, values: Mapping[str, Json]) -> Json:
-    """Return a JSON value with `{{name}}` and `{{name.key}}` in its strings replaced by their values.
-
-    Names that are not in `values` are left unchanged. A string that consists only of `{{name}}` is replaced
-    by the value itself, which may be a list or an object.
-    """
-    if isinstance(document, dict):
-        return {key: filled(inner, values) for key, inner in document.items()}
-    if isinstance(document, list):
-        return [filled(inner, values) for inner in document]
-    if not isinstance(document, str):
-        return document
-    whole = _SLOT.fullmatch(document.strip())
-    value = None if whole is None else _value_of(whole, values)
-    return fill_slots(document, values) if value is None else value
-
-
-def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """Return a string with each `{{name}}` and `{{name.key}}` replaced by its value, converted by `quote`.
-
-    Names that are not in `values`, and a `{{name}}` within a value, are left unchanged.
-    """
-
-    def replaced(slot: re.Match[str]) -> str:
-        value = _value_of(slot, values)
-        return slot[0] if value is None else quote(as_text(value))
-
-    return _SLOT.sub(replaced, text)
-
-
-def _value_of(slot: re.Match[str], values: Json) -> Json:
-    for step in slot[1].split("."):
-        values = values.get(step) if isinstance(values, Mapping) else None
-    return values
-
-
-def as_text(value: Json) -> str:
-    """Return a string unchanged; return any other value as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    names = (name for name in _VARIABLE.findall(node.text or "") if name not in os.environ)
+    found = [f"the environment variable {name} (it is not set)" for name in names]
+    for inner in (*(node.pairs or {}).values(), *(node.items or ())):
+        found += unset_variables(inner)
+    return list(dict.fromkeys(found))
 
 
 def parse_yaml(text: str, file: str) -> Node:
@@ -262,24 +209,20 @@ def parse_yaml(text: str, file: str) -> Node:
     try:
         node = builder.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.MarkedYAMLError as error:
-        raise _syntax(error, text, file) from None
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column) if mark else (0, 0)
+        written = next(iter(text.splitlines()[line:]), "")
+        problem = (error.problem or "unreadable").strip()
+        fixes = (fix for start, fix in _FIXES.items() if problem.startswith(start))
+        fix = next(fixes, "check the indentation and quotes")
+        if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
+            fix = "indent with spaces: YAML allows no tabs there"
+        place = SourceLocation(file, line + 1, column + 1)
+        raise InputError(f"this is not valid YAML: {problem}", fix=fix, place=place) from None
     if node is None or node.is_null():
         fix = "write an eval file, such as the example that `germane init` creates"
         raise InputError("the file is empty", fix=fix, place=SourceLocation(file, 1, 1))
     return node
-
-
-def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
-    mark = error.problem_mark or error.context_mark
-    line, column = (mark.line, mark.column) if mark else (0, 0)
-    written = next(iter(text.splitlines()[line:]), "")
-    problem = (error.problem or "unreadable").strip()
-    fixes = (fix for start, fix in _FIXES.items() if problem.startswith(start))
-    fix = next(fixes, "check the indentation and quotes")
-    if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
-        fix = "indent with spaces: YAML allows no tabs there"
-    place = SourceLocation(file, line + 1, column + 1)
-    return InputError(f"this is not valid YAML: {problem}", fix=fix, place=place)
 
 
 class _Builder:
@@ -308,7 +251,16 @@ class _Builder:
         """Return the node that begins with `event`; `depth` is its depth of nesting."""
         location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), location)
+            anchor = str(event.anchor)
+            if (aliased := self._anchors.get(anchor)) is None:
+                problem = f"the alias *{anchor} has no anchor &{anchor} above it"
+                fix = f"write &{anchor} before the value that it stands for"
+                raise InputError(problem, fix=fix, place=location)
+            self._unfolded += aliased.size
+            if self._unfolded > _EXPANSION:
+                problem = f"the aliases (*{anchor}, ...) expand to more than {_EXPANSION:,} values"
+                raise InputError(problem, fix="write the values without aliases", place=location)
+            return aliased
         if depth > MAX_DEPTH:
             problem = f"this value is nested more than {MAX_DEPTH} levels deep"
             raise InputError(problem, fix=f"nest at most {MAX_DEPTH} lists and mappings", place=location)
@@ -331,17 +283,6 @@ class _Builder:
             node = self._mapping(events, depth, location)
         if event.anchor:
             self._anchors[event.anchor] = node
-        return node
-
-    def _alias(self, anchor: str, location: SourceLocation) -> Node:
-        if anchor not in self._anchors:
-            fix = f"write &{anchor} before the value that it stands for"
-            raise InputError(f"the alias *{anchor} has no anchor &{anchor} above it", fix=fix, place=location)
-        node = self._anchors[anchor]
-        self._unfolded += node.size
-        if self._unfolded > _EXPANSION:
-            problem = f"the aliases (*{anchor}, ...) expand to more than {_EXPANSION:,} values"
-            raise InputError(problem, fix="write the values without aliases", place=location)
         return node
 
     def _mapping(self, events: Iterator[Any], depth: int, location: SourceLocation) -> Node:
@@ -380,27 +321,26 @@ def for_model(node: Node) -> Any:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return (path of the invalid value, its error) for each error that pydantic found.
+    """Return (path of the invalid value, its error in germane's wording) for each error that pydantic found.
 
     An error of a value is left out if a value inside it also has one.
     """
-    results = list(map(_in_words, error.errors(include_url=False)))
+    results: list[tuple[tuple[Step, ...], Invalid]] = []
+    for fault in error.errors(include_url=False):
+        loc, kind, cause = fault["loc"], fault["type"], fault.get("ctx", {}).get("error")
+        if isinstance(cause, Invalid):
+            wrong = cause
+        elif kind == "missing":
+            wrong = Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
+        elif kind == "extra_forbidden":
+            wrong = Invalid("is not a known field", "remove the field or correct its name")
+        else:
+            fix = re.sub(r"^\w+ should (?:be|have) (?!greater|less)", "write ", fault["msg"])
+            fix = re.sub(r"^\w+ should be", "write a number", fix).partition(" after validation")[0]
+            wrong = Invalid(f"is {describe(fault['input'])}", fix)
+        results.append((loc, wrong))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
-
-
-def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
-    """Return the path of the invalid value in an error of pydantic, and an Invalid in germane's wording."""
-    loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
-    if isinstance(cause := context.get("error"), Invalid):
-        return loc, cause
-    if kind == "missing":
-        return loc, Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
-    if kind == "extra_forbidden":
-        return loc, Invalid("is not a known field", "remove the field or correct its name")
-    fix = re.sub(r"^\w+ should (?:be|have) (?!greater|less)", "write ", fault["msg"])
-    fix = re.sub(r"^\w+ should be", "write a number", fix).partition(" after validation")[0]
-    return loc, Invalid(f"is {describe(fault['input'])}", fix)
 
 
 def no_word(value: Json) -> Json:
@@ -560,32 +500,24 @@ class YamlModel(BaseModel):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
             raise Invalid(f"is {describe(value)}, not a mapping", "write a mapping: key: value")
-        keys = cls._sorted(value, info.context or {})
-        cls.complete(keys)
-        return handler(keys.values)
-
-    @classmethod
-    def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
-        """Return the keys of a mapping, sorted into fields and unknown keys."""
-        names = names_of(cls)
-        ignored = {fold(key) for key in cls.ignored}
-        values: dict[str, Any] = {}
-        others: dict[str, Node] = {}
-        seen: dict[str, str] = {}
-        for key, inner in (node.pairs or {}).items():
+        names, ignored, seen = names_of(cls), set(map(fold, cls.ignored)), dict[str, str]()
+        keys = Keys(cls.what, value, {}, {}, info.context or {})
+        for key, inner in value.pairs.items():
             if (first := seen.setdefault(fold(key), key)) != key:
                 problem = f"{first!r} and {key!r} are the same key in two spellings"
-                raise InputError(problem, fix=f"keep {first} or {key}", place=node.keys[key])
+                raise InputError(problem, fix=f"keep {first} or {key}", place=value.keys[key])
             name = names.get(fold(key))
             if name is None:
                 if fold(key) not in ignored:
-                    others[key] = inner
+                    keys.others[key] = inner
             elif not inner.is_null():
-                if name in values:
-                    problem = f"{node.spelt[name]!r} and {key!r} are two names of the key {name}"
-                    raise InputError(problem, fix=f"keep {node.spelt[name]} or {key}", place=node.keys[key])
-                values[name], node.spelt[name] = inner if name in cls.nodes else for_model(inner), key
-        return Keys(cls.what, node, values, others, context)
+                if name in keys.values:
+                    problem = f"{value.spelt[name]!r} and {key!r} are two names of the key {name}"
+                    raise InputError(problem, fix=f"keep {value.spelt[name]} or {key}", place=value.keys[key])
+                keys.values[name] = inner if name in cls.nodes else for_model(inner)
+                value.spelt[name] = key
+        cls.complete(keys)
+        return handler(keys.values)
 
 
 @cache
@@ -605,18 +537,16 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:
-        first, *others = (_error(model, node, loc, wrong) for loc, wrong in all_faults(error))
+        found = all_faults(error)
+    errors: list[InputError] = []
+    for loc, wrong in found:
+        wrong.path, inner = node.follow((*loc, *wrong.path))
+        if not wrong.path:
+            wrong.problem = f"{model.what} {wrong.problem}"
+        if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
+            field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
+            wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
+        errors.append(wrong.error(inner.location))
     if faults is not None:
-        faults += others
-    raise first
-
-
-def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Invalid) -> InputError:
-    steps, result = node.follow((*loc, *wrong.path))
-    wrong.path = steps
-    if not steps:
-        wrong.problem = f"{model.what} {wrong.problem}"
-    if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
-        field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
-        wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
-    return wrong.error(result.location)
+        faults += errors[1:]
+    raise errors[0]

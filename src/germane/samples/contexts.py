@@ -116,10 +116,10 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
             asked = used.input if isinstance(used.input, dict) else {"query": used.input or None}
             words = (asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str))
             output = used.output if isinstance(used.output, dict) else {}
-            ms = output.get("ms", output.get("duration_ms"))
+            ms: Any = output.get("ms", output.get("duration_ms"))
             timed = isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0
-            search = {"query": next(words, None), "contexts": contexts, "source": used.tool}
-            yield {**search, "ms": float(ms) if timed else None, "error": error}
+            search = {"query": next(words, None), "contexts": contexts, "ms": None, "source": used.tool}
+            yield {**search, "error": error, **({"ms": float(ms)} if timed else {})}
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:

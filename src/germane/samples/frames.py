@@ -119,8 +119,11 @@ def plain(value: Any) -> Json:
         return {str(key): made for key, inner in value.items() if (made := plain(inner)) is not None}
     if isinstance(value, float) and math.isnan(value):
         return None
-    if kind in {int, bool, float}:
-        return value
+    return value if kind in {int, bool, float} else _foreign(value)
+
+
+def _foreign(value: Any) -> Json:
+    """Convert an object of another library to JSON; return an object of an unknown type unchanged."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
             return plain(getattr(value, read)())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import quote
@@ -19,7 +20,7 @@ from germane.judges.client.transport import Secrets
 from germane.samples.fields import failure_of
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamltext import Positive, WholeNumber, as_text, fill_slots, filled, plain
+from germane.yamltext import Positive, WholeNumber, plain
 
 if TYPE_CHECKING:
     import httpx2
@@ -106,7 +107,7 @@ class HttpTarget(Target):
         if isinstance(document, dict) and (failed := failure_of(document)) is not None:
             raise TargetError(failed)
         if self.answer_at is not None and (answer := _at(document, self.answer_at)) is not None:
-            result["response"] = as_text(answer)
+            result["response"] = _as_text(answer)
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
@@ -164,13 +165,13 @@ class HttpTarget(Target):
         values["history"] = [{"role": m.role, "content": content_text(m.content)} for m in sample.history]
         values["metadata"] = dict(case.metadata)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
-        url = fill_slots(self.url, values, partial(quote, safe=""))
-        headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
+        url = _fill_slots(self.url, values, partial(quote, safe=""))
+        headers = {name: _fill_slots(value, values) for name, value in self.headers.items()}
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 problem = f"the header {name} would have characters that HTTP does not allow"
                 raise TargetError(f"{problem}; send the text in the url or the body")
-        body = filled(self.body, values)
+        body = _filled(self.body, values)
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
         return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]
 
@@ -212,3 +213,47 @@ def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
         else:
             return None
     return result
+
+
+_NAMED = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
+
+
+def _filled(document: Json, values: Mapping[str, Json]) -> Json:
+    """Return a JSON value with `{{name}}` and `{{name.key}}` in its strings replaced by their values.
+
+    Names that are not in `values` are left unchanged. A string that consists only of `{{name}}` is replaced
+    by the value itself, which may be a list or an object.
+    """
+    if isinstance(document, dict):
+        return {key: _filled(inner, values) for key, inner in document.items()}
+    if isinstance(document, list):
+        return [_filled(inner, values) for inner in document]
+    if not isinstance(document, str):
+        return document
+    whole = _NAMED.fullmatch(document.strip())
+    value = None if whole is None else _value_of(whole, values)
+    return _fill_slots(document, values) if value is None else value
+
+
+def _fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
+    """Return a string with each `{{name}}` and `{{name.key}}` replaced by its value, converted by `quote`.
+
+    Names that are not in `values`, and a `{{name}}` within a value, are left unchanged.
+    """
+
+    def replaced(slot: re.Match[str]) -> str:
+        value = _value_of(slot, values)
+        return slot[0] if value is None else quote(_as_text(value))
+
+    return _NAMED.sub(replaced, text)
+
+
+def _value_of(slot: re.Match[str], values: Json) -> Json:
+    for step in slot[1].split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
+def _as_text(value: Json) -> str:
+    """Return a string unchanged; return any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
