@@ -261,7 +261,25 @@ def read_eval_file(
         return with_environment(parse_yaml(read_text(file), str(file)), strict=strict)
 
     root = parsed(path)
-    file = _reader_of(root)(path, root, parsed, warn, faults)
+    keys = {fold(key): key for key, inner in (root.pairs or {}).items() if not inner.is_null()}
+    ours = {fold(key) for key in (*EvalFile.spellings(), *EvalFile.ignored)}
+    unknown = {key for key, named in keys.items() if not named.startswith(("$", "x-", "_"))} - ours
+    reader: EvalFileReader | None = None
+    for installed in (False, True) if unknown else (False,):
+        for dialect in () if reader else all_of("dialects", installed=installed).values():
+            if reader is None and not keys.keys().isdisjoint(map(fold, dialect.keys)):
+                reader = load(dialect.read)
+    for key, named in keys.items() if reader is None else ():
+        if owner := absent("dialects", key):
+            problem = f"the key {named!r} needs the add-on {owner}, which is not installed"
+            raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
+    if reader is not None:
+        file = reader(path, root, parsed, warn, faults)
+    else:
+        own = read_model(EvalFile, root, faults, folder=path.resolve().parent, warn=warn)
+        targets = (own.target,) if own.target else ()
+        measures = by_name(own.measures, faults)
+        file = own.model_copy(update={"path": path, "measures": measures, "targets": targets})
     if not file.cases and not file.data and not faults:
         what = "names no data files" if type(file) is EvalFile else "has no cases and names no data files"
         place = SourceLocation(str(path), 1, 1)
@@ -277,31 +295,6 @@ EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list
 Its arguments are the path, the root node, a function that parses further YAML files, the function for notices
 (or None), and the list to which errors are appended.
 """
-
-
-def _reader_of(root: Node) -> EvalFileReader:
-    keys = {fold(key): key for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    ours = {fold(key) for key in (*EvalFile.spellings(), *EvalFile.ignored)}
-    unknown = {key for key, named in keys.items() if not named.startswith(("$", "x-", "_"))} - ours
-    for installed in (False, True) if unknown else (False,):
-        for dialect in all_of("dialects", installed=installed).values():
-            if not keys.keys().isdisjoint(map(fold, dialect.keys)):
-                reader: EvalFileReader = load(dialect.read)
-                return reader
-    for key, named in keys.items():
-        if owner := absent("dialects", key):
-            problem = f"the key {named!r} needs the add-on {owner}, which is not installed"
-            raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
-    return _read_own
-
-
-def _read_own(
-    path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
-) -> EvalFile:
-    file = read_model(EvalFile, root, faults, folder=path.resolve().parent, warn=warn)
-    targets = (file.target,) if file.target else ()
-    measures = by_name(file.measures, faults)
-    return file.model_copy(update={"path": path, "measures": measures, "targets": targets})
 
 
 # the content of messages
@@ -321,17 +314,16 @@ def content_text(content: Json) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
-    if isinstance(content, list | tuple) and all(
-        isinstance(p, str) or (isinstance(p, dict) and "type" in p) for p in content
-    ):
-        return "\n\n".join(filter(None, map(_part_text, content)))
-    return json.dumps(content, ensure_ascii=False)
-
-
-def _part_text(piece: Json) -> str:
-    if isinstance(piece, str):
-        return piece
-    if piece["type"] == "file":
-        return "" if is_guideline(str(piece.get("path", ""))) else str(piece.get("text", ""))
-    text = piece.get("value", piece.get("text", ""))
-    return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    parts: list[str] = []
+    for part in content if isinstance(content, list | tuple) else [content]:
+        if isinstance(part, str):
+            parts.append(part)
+        elif not isinstance(part, dict) or "type" not in part or part is content:
+            return json.dumps(content, ensure_ascii=False)
+        elif part["type"] == "file":
+            shown = "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
+            parts.append(shown)
+        else:
+            text = part.get("value", part.get("text", ""))
+            parts.append(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False))
+    return "\n\n".join(filter(None, parts))

@@ -150,7 +150,11 @@ def types_of(
     for name, all_values in values.items():
         least, most = min(all_values, default=0.0), max(all_values, default=1.0)
         other = others.get(name)
-        known = _own(other) if other else _known(name)
+        measure = _parsed(name)
+        known = _own(other) if other else _own(str(measure)) if measure else None
+        if known is None:
+            spans = ((span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))
+            known = next((Declared(span, higher) for span, higher in spans), None)
         guess = ANY if least < 0 else COUNT if most > 1 else SHARE
         words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)  # response, Time and ms of responseTime_ms
         usual = known or Declared(guess, not any(LESS.fullmatch(word.lower()) for word in words))
@@ -180,11 +184,3 @@ def _own(canonical: str) -> Declared:
     if measure is None:
         return stated or Declared(SHARE, higher=True)
     return Declared(measure.definition.range, measure.definition.better == "higher")
-
-
-def _known(name: str) -> Declared | None:
-    """Return the range and direction of a measure with a known name; None for other names."""
-    if measure := _parsed(name):
-        return _own(str(measure))
-    known = (Declared(span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))
-    return next(known, None)

@@ -161,14 +161,6 @@ def _cell(row: Mapping[str, Any], column: str | None) -> str:
     return "" if column is None else _text(row.get(column))
 
 
-def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
-    """Return why a row failed, according to its columns for errors and status; "" if it did not fail."""
-    text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
-    if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
-        return text
-    return status if fold(status) in FAILED else ""
-
-
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
     """Yield the results of a table that has columns for measure and value, or one column per measure.
 
@@ -176,13 +168,24 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
     """
     if not rows:
         return
-    flat = [(where, _flat(row)) for where, row in rows]
+    flat: list[tuple[SourceLocation, dict[str, Any]]] = []
+    for where, row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.items():
+            if isinstance(value, Mapping) and fold(name) in NESTED:
+                cells |= value  # their numbers become columns
+            else:
+                cells[name] = as_text(value) if isinstance(value, Mapping | list) else value
+        flat.append((where, cells))
     roles, columns = _columns([row for _, row in flat], flat[0][0])
     scored = []
     for where, row in flat:
         if fold(_cell(row, roles["status"])) == "skipped":
             continue
-        sample, fault = case_id({"id": row.get(str(roles["case"]))}), _fault(row, roles)
+        sample, fault = case_id({"id": row.get(str(roles["case"]))}), _cell(row, roles["error"])
+        if is_empty(fault) or fault.casefold() in {"false", "0", "{}", "[]"}:
+            status = _cell(row, roles["status"])
+            fault = status if fold(status) in FAILED else ""
         if not sample:
             problem = f"this row has no value in the column {roles['case']}, which holds the ids of the cases"
             fix = "write the id of the case in every row"
@@ -206,19 +209,6 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
     for (sample, system, trial, cluster), fault, values in scored:
         for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
             yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row in which the numbers of an object `scores`, `metrics` or `measures` become columns."""
-    result: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping) and fold(name) in NESTED:
-            result |= value
-        elif isinstance(value, Mapping | list):
-            result[name] = as_text(value)
-        else:
-            result[name] = value
-    return result
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
@@ -253,12 +243,6 @@ def _trial(value: Any, where: SourceLocation) -> int:
 
 def _fields(line: str) -> list[str]:
     return [text.strip() for text in (line.split("\t") if line.count("\t") == 2 else line.split())]
-
-
-def is_printed(line: str) -> bool:
-    """Return True if a line looks like output of `trec_eval -q` or ir_measures: three fields, a number."""
-    fields = _fields(line)
-    return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[MeasuredRow]:
@@ -350,8 +334,15 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
     lines = [*head, *filled]
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
-        return _of_document(rows, name) if isinstance(rows, Mapping) else _of_rows(rows)
-    if is_printed(first):
+        if isinstance(rows, Mapping):
+            return _of_document(rows, name)
+        records = [row for _, row in rows]
+        read = addons.reader_of(records[0], kind="results", known=False) if rows else None
+        if rows and not read:
+            _refuse_absent(rows[0][1], rows[0][0])
+        return read(records) if read else table_results(rows)
+    fields = _fields(first)
+    if len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"}):
         return printed_results(lines, name)
     delimiter = "\t" if "\t" in first and "," not in first else ","
     table = named_rows((text for _, text in lines), delimiter, name)
@@ -404,13 +395,3 @@ def _refuse_absent(row: Object, location: SourceLocation) -> None:
     if owner := addons.absent("results", *map(fold, row)):
         problem = f"these results need the add-on {owner}, which is not installed"
         raise InputError(problem, fix="save the scores as CSV, with one row per case", place=location)
-
-
-def _of_rows(located: Sequence[Located]) -> Iterable[MeasuredRow]:
-    """Return the results in JSON rows, read by an add-on that recognises them, or else as a table."""
-    rows = [row for _, row in located]
-    read = addons.reader_of(rows[0], kind="results", known=False) if rows else None
-    if located and not read:
-        location, row = located[0]
-        _refuse_absent(row, location)
-    return read(rows) if read else table_results(located)
