@@ -21,7 +21,7 @@ STEPS = (
     {"flags"},
     {"types"},
     {"samples"},
-    {"yamltext"},
+    {"yamltext", "yamlmodel"},
     {"evalfiles"},
     {"questions"},
     {"tables"},

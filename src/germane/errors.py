@@ -26,9 +26,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 __all__ = [
     "EXIT_SIGPIPE",
@@ -218,6 +221,44 @@ def excerpt(value: Any, most: int = 200) -> str:
     if isinstance(value, dict) and value:
         start = f"the keys {', '.join(map(repr, list(value)[:20]))} in {start}"
     return f"{start}{'...' * (len(text) > most)}"
+
+
+_PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
+_WORDS = {
+    "str": "a string",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
+}
+
+
+def explained(error: msgspec.ValidationError, value: Any) -> Invalid:
+    """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `value`."""
+    at = _PATH.search(str(error))
+    path: list[str | int] = []
+    for name, number, _ in _STEP.findall(at[1] if at else ""):
+        if isinstance(value, set | frozenset):  # nothing in it has a place
+            break
+        step: str | int = name or int(number or 0)
+        if not (name or number):  # [...] is a key of qrels or unsure, the only mappings with typed values
+            step = next(key for key, n in value.items() if type(n) is not int or n.bit_length() >= 64)
+        path.append(step)
+        value = getattr(value, name) if isinstance(value, msgspec.Struct) else value[step]
+    if isinstance(error.__cause__, Invalid):
+        return error.__cause__.under(*path)
+    message = str(error)[: at.start()] if at else str(error)
+    if at and "`key`" in at[0]:
+        fix = 'write document ids as keys: {"d7": 2}'
+        return Invalid("has a key that is not a non-empty string", fix, *path)
+    if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
+        return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
+    if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
+        return Invalid("is not a known field", "remove the field or correct its name", *path, match[1])
+    expected = message.partition(", got")[0].replace(" | null", "").replace("`", "")
+    expected = re.sub(r"^Expected (\w+)", lambda found: _WORDS.get(found[1], found[1]), expected)
+    return Invalid(f"is {describe(value)}", f"write {expected}", *path)
 
 
 class NoneAnswered(LimitReached):

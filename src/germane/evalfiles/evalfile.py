@@ -22,17 +22,8 @@ from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.files import Notices, Warn, read_text
 from germane.samples.rows import check_columns
 from germane.types import FrozenDict, Json, Message, Sample, freeze
-from germane.yamltext import (
-    Count,
-    Node,
-    Scalar,
-    YamlModel,
-    as_list,
-    folder_of,
-    parse_yaml,
-    read_model,
-    with_environment,
-)
+from germane.yamlmodel import Count, Scalar, YamlModel, as_list, folder_of, read_model
+from germane.yamltext import Node, parse_yaml, with_environment
 
 _ABOUT: tuple[str, ...] = ("name", "version", "tags", "author", "license", "requires", "category")
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")

@@ -23,7 +23,8 @@ import msgspec
 
 from germane.encoding import decode, encode, json_lines, replace_surrogates
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import json_in, read_text
+from germane.samples.files import read_text
+from germane.samples.strictjson import json_in
 from germane.tables.judgements import JudgeLine, load_judgement
 from germane.tables.labels import Label, by_people, decode_label, load_label
 from germane.types import Json, Judgement

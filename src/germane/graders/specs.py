@@ -26,7 +26,8 @@ from germane.places.lists import Settings
 from germane.questions.asking import Program
 from germane.samples.files import Warn, nearest
 from germane.types import Context, FrozenDict, Json, Sample
-from germane.yamltext import Flag, Node, Texts, WholeNumber, node_of, read_model
+from germane.yamlmodel import Flag, Texts, WholeNumber, read_model
+from germane.yamltext import Node, node_of
 
 NOT_FOUND = "No retrieved context found in candidate answer"
 

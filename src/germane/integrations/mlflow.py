@@ -19,7 +19,8 @@ from germane.errors import excerpt
 from germane.evaluation.evaluate import asked_graders
 from germane.integrations.measuring import Measured, SharedJudge, row_of
 from germane.judges.judge import Judge
-from germane.samples.fields import SPELLINGS, id_in, passages_in
+from germane.samples.contexts import passages_in
+from germane.samples.fields import SPELLINGS, id_in
 from germane.types import Json
 
 

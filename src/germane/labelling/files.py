@@ -18,9 +18,10 @@ from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import SPELLINGS, id_in, id_keys
-from germane.samples.files import json_in, read_lines, write_whole
+from germane.samples.files import read_lines, write_whole
 from germane.samples.reading import suffix_of
 from germane.samples.runs.source import read_qrels
+from germane.samples.strictjson import json_in
 from germane.show.table import csv_lines
 from germane.tables.labels import (
     UNNAMED,

@@ -14,9 +14,8 @@ from pathlib import Path
 from msgspec import ValidationError
 
 from germane.encoding import batched, decode, encode
-from germane.errors import InputError, MissingPart, SourceLocation, install_extra
+from germane.errors import InputError, MissingPart, SourceLocation, explained, install_extra
 from germane.ledger.store import Ledger
-from germane.samples.fields import explained
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 

@@ -19,7 +19,8 @@ from germane.clean import counted, fold, shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import is_missing, named_rows
-from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
+from germane.samples.files import read_lines, shown_name
+from germane.samples.strictjson import JsonFault, json_in, parse_strict_json
 
 NAMES = (
     "id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid", "clientrequestid",

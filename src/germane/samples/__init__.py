@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from germane.samples.cells import TableRow, looks_listed, named_rows, refuse_printed_array, structure
-from germane.samples.contexts import PATTERN_SECONDS, find_contexts, only_contexts
-from germane.samples.fields import SPELLINGS, id_in, passages_in, read_messages
+from germane.samples.contexts import PATTERN_SECONDS, find_contexts, only_contexts, passages_in
+from germane.samples.fields import SPELLINGS, id_in, read_messages
 from germane.samples.files import Notice, Notices, Warn
 from germane.samples.frames import records
 from germane.samples.reading import READERS, read_samples, samples_from

@@ -11,7 +11,8 @@ from itertools import chain, pairwise
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
-from germane.samples.files import JsonFault, Notice, parse_strict_json
+from germane.samples.files import Notice
+from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Json
 
 _MISSING = re.compile(r"#NA|#?N/A|#N/A N/A|-?1\.#(IND|QNAN)|-?(NaN|nan)|<NA>|NA|n/a|NULL|null|None")

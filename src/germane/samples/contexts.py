@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.fields import failure_of, passages_in, read_contexts, without_errors
-from germane.samples.files import JsonFault, parse_strict_json
+from germane.samples.fields import PASSAGE_LISTS, PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
+from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample
 
 __all__ = ["document_ids"]
@@ -71,6 +71,59 @@ def _found_in(
     note = f"the answer looks like JSON, but is not valid: {FALLBACK}"
     # if there is only one block, it is the broken JSON itself
     return ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
+
+
+def passages_in(value: Json) -> list[Json] | None:
+    """Return the passages in a retriever's result: the list itself, or one under a usual key; or None."""
+    if isinstance(value, Mapping):
+        names = [name for name, field in SPELLINGS.items() if field == "contexts"]
+        values = map(value.get, (*names, *PASSAGE_LISTS))
+        value = next((listed for listed in values if isinstance(listed, list | tuple)), None)
+    if not isinstance(value, list | tuple):
+        return None
+    found = list(value)
+    for at, passage in enumerate(found):
+        if isinstance(passage, dict) and "text" not in map(PASSAGE_SPELLINGS.get, passage):
+            # vector stores put the text into the metadata
+            metadata = passage.get("metadata")
+            items = metadata.items() if isinstance(metadata, Mapping) else ()
+            texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
+            found[at] = {**passage, "text": texts[0]} if texts else passage
+    return found
+
+
+def failure_of(answer: Mapping[str, Json]) -> str | None:
+    """Return why an answer failed, by its `error`, `errors` or `status` (500), or None if it did not fail."""
+    error = failure(answer.get("error")) or failure(answer.get("errors"))
+    status = answer.get("status")
+    word = str(status).strip().lower() if isinstance(status, str | int) else ""
+    failed = word in {"error", "failed", "failure"} or (word.isdecimal() and 400 <= int(word) < 600)
+    return error or (f"the answer has the status {status}" if failed else None)
+
+
+def without_errors(calls: Json) -> tuple[Json, str | None]:
+    """Return the calls without their `error` keys, and the first error in them (None if no call failed).
+
+    A failed call is dropped together with its error if a later call with the same query succeeded.
+    """
+    if not isinstance(calls, list | tuple):
+        return calls, None
+    kept: list[Json] = []
+    error, answered = None, []
+    for call in reversed(calls):
+        record = call if isinstance(call, dict) else {}
+        query, failure = record.get("query"), record.get("error")
+        if failure is None:
+            answered.append(query)
+        if failure is None or query not in answered:
+            error = failure or error
+            kept.append({key: record[key] for key in record if key != "error"} if record else call)
+    return kept[::-1], error
+
+
+def read_contexts(values: Json) -> tuple[Context, ...]:
+    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
+    return converted(passages(values), tuple[Context, ...])
 
 
 def only_contexts(content: Json) -> bool:

@@ -14,25 +14,15 @@ import msgspec
 
 from germane.clean import fold
 from germane.encoding import encode
-from germane.errors import Invalid, describe
-from germane.types import Call, Context, Json, Message, Record, Step
+from germane.errors import Invalid, describe, explained
+from germane.types import Call, Context, Json, Message, Step
 
 T = TypeVar("T")
 EMPTY = " "
 """The text of a passage that is known to be empty; "" means that only the passage's id is known."""
 IDS = "retrieved_context_ids"
-DOCUMENT_IDS = (
-    "doc_id",
-    "document_id",
-    "docno",
-    "pid",
-    "passage_id",
-    "corpus_id",
-    "context_id",
-    "doc_uri",
-    "chunk_id",
-    "node_id",
-)
+_USUAL_IDS = ("doc_id", "document_id", "docno", "pid", "passage_id")
+DOCUMENT_IDS = (*_USUAL_IDS, "corpus_id", "context_id", "doc_uri", "chunk_id", "node_id")
 """The keys of a document's id besides `id` and `_id`, in order of preference."""
 
 
@@ -262,25 +252,6 @@ def _passage_plan(keys: tuple[Any, ...]) -> KeyPlan:
     return KeyPlan.of(keys, means, PASSAGE)
 
 
-def passages_in(value: Json) -> list[Json] | None:
-    """Return the passages in a retriever's result: the list itself, or one under a usual key; or None."""
-    if isinstance(value, Mapping):
-        names = [name for name, field in SPELLINGS.items() if field == "contexts"]
-        found = map(value.get, (*names, *PASSAGE_LISTS))
-        value = next((listed for listed in found if isinstance(listed, _LISTS)), None)
-    if not isinstance(value, _LISTS):
-        return None
-    passages = list(value)
-    for at, passage in enumerate(passages):
-        if isinstance(passage, dict) and "text" not in map(PASSAGE_SPELLINGS.get, passage):
-            # vector stores put the text into the metadata
-            metadata = passage.get("metadata")
-            items = metadata.items() if isinstance(metadata, Mapping) else ()
-            texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
-            passages[at] = {**passage, "text": texts[0]} if texts else passage
-    return passages
-
-
 def passages(values: Json) -> Json:
     """Convert a list of passages to Contexts, or, in an unusual form, to mappings of their fields.
 
@@ -322,15 +293,6 @@ def failure(value: Json) -> str | None:
     return str(value)  # a value of Python that JSON cannot represent
 
 
-def failure_of(answer: Mapping[str, Json]) -> str | None:
-    """Return why an answer failed, by its `error`, `errors` or `status` (500), or None if it did not fail."""
-    error = failure(answer.get("error")) or failure(answer.get("errors"))
-    status = answer.get("status")
-    word = str(status).strip().lower() if isinstance(status, str | int) else ""
-    failed = word in {"error", "failed", "failure"} or (word.isdecimal() and 400 <= int(word) < 600)
-    return error or (f"the answer has the status {status}" if failed else None)
-
-
 def _call(value: Json) -> Json:
     """Return one search of an agent with its passages converted."""
     if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
@@ -338,26 +300,6 @@ def _call(value: Json) -> Json:
     error, contexts = failure(value.get("error")), value.get("contexts")
     contexts = () if contexts is None and error is not None else _at("contexts", passages, contexts)
     return {**value, "contexts": contexts, "error": error, "ms": _number(value.get("ms"))}
-
-
-def without_errors(calls: Json) -> tuple[Json, str | None]:
-    """Return the calls without their `error` keys, and the first error in them (None if no call failed).
-
-    A failed call is dropped together with its error if a later call with the same query succeeded.
-    """
-    if not isinstance(calls, _LISTS):
-        return calls, None
-    kept: list[Json] = []
-    error, answered = None, []
-    for call in reversed(calls):
-        record = call if isinstance(call, dict) else {}
-        query, failure = record.get("query"), record.get("error")
-        if failure is None:
-            answered.append(query)
-        if failure is None or query not in answered:
-            error = failure or error
-            kept.append({key: record[key] for key in record if key != "error"} if record else call)
-    return kept[::-1], error
 
 
 def _stage(value: Json) -> Json:
@@ -406,55 +348,12 @@ def _conversation(value: Json) -> Json:
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
-_PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
-_WORDS = {
-    "str": "a string",
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "array": "a list",
-}
-
-
 def converted(values: Json, kind: type[T]) -> T:
     """Convert values to the record type `kind`. Raises Invalid with the path of the first wrong value."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise explained(error, values) from None
-
-
-def explained(error: msgspec.ValidationError, value: Any) -> Invalid:
-    """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `value`."""
-    at = _PATH.search(str(error))
-    path: list[Step] = []
-    for name, number, _ in _STEP.findall(at[1] if at else ""):
-        if isinstance(value, set | frozenset):  # nothing in it has a place
-            break
-        step: Step = name or int(number or 0)
-        if not (name or number):  # [...] is a key of qrels or unsure, the only mappings with typed values
-            step = next(key for key, n in value.items() if type(n) is not int or n.bit_length() >= 64)
-        path.append(step)
-        value = getattr(value, name) if isinstance(value, Record) else value[step]
-    if isinstance(error.__cause__, Invalid):
-        return error.__cause__.under(*path)
-    message = str(error)[: at.start()] if at else str(error)
-    if at and "`key`" in at[0]:
-        fix = 'write document ids as keys: {"d7": 2}'
-        return Invalid("has a key that is not a non-empty string", fix, *path)
-    if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
-        return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
-    if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
-        return Invalid("is not a known field", "remove the field or correct its name", *path, match[1])
-    expected = message.partition(", got")[0].replace(" | null", "").replace("`", "")
-    expected = re.sub(r"^Expected (\w+)", lambda found: _WORDS.get(found[1], found[1]), expected)
-    return Invalid(f"is {describe(value)}", f"write {expected}", *path)
-
-
-def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
-    return converted(passages(values), tuple[Context, ...])
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:

@@ -19,25 +19,21 @@ from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.samples.cells import TableRow, named_rows
 from germane.samples.fields import FIELDS, SPELLINGS
 from germane.samples.files import (
-    JsonFault,
     Notice,
     Notices,
     Warn,
     dataset_files,
     decoded,
     is_stream,
-    json_in,
-    locate,
-    location_in,
     opened,
     parse_json_lines,
-    parse_strict_json,
     read_lines,
     read_text,
     shown_name,
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
+from germane.samples.strictjson import JsonFault, json_in, locate, location_in, parse_strict_json
 from germane.types import TOO_DEEP, Json, Sample, Step
 
 Faults: TypeAlias = list[InputError] | None

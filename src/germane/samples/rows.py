@@ -15,7 +15,8 @@ from germane.clean import counted, fold
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import CellCounts, TableRow, is_joined_ids, read_cell, yes_no
-from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, KeyPlan, converted, without_errors
+from germane.samples.contexts import without_errors
+from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, KeyPlan, converted
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 

@@ -17,7 +17,7 @@ from germane.evalfiles import Case
 from germane.processes import MAX_STDOUT, child_environment, run_program
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamltext import Positive, plain_value
+from germane.yamlmodel import Positive, plain_value
 
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}

@@ -14,7 +14,8 @@ from germane.samples.reading import read_samples
 from germane.tables.cases import are_line_numbers, ids_of, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
-from germane.yamltext import Node, Scalar, WholeNumber, plain_value
+from germane.yamlmodel import Scalar, WholeNumber, plain_value
+from germane.yamltext import Node
 
 
 def _response(value: Any) -> Json:

@@ -17,10 +17,10 @@ from germane.errors import Invalid, TargetError, describe
 from germane.evalfiles import Case, content_text
 from germane.judges.client.retry import retry_after
 from germane.judges.client.transport import Secrets
-from germane.samples.fields import failure_of
+from germane.samples.contexts import failure_of
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamltext import Positive, WholeNumber, plain
+from germane.yamlmodel import Positive, WholeNumber, plain
 
 if TYPE_CHECKING:
     import httpx2

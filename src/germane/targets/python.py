@@ -22,7 +22,7 @@ from germane.errors import GermaneError, InputError, Invalid, SourceLocation, Ta
 from germane.evalfiles import Case
 from germane.judging.caller import callers_thread
 from germane.targets.target import Target
-from germane.yamltext import Texts
+from germane.yamlmodel import Texts
 
 _HINTS = {
     "same thread": "; set workers=1 to call the function in the thread that called germane",

@@ -13,7 +13,8 @@ from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
-from germane.yamltext import Node, parse_yaml, read_model, unset_variables, with_environment
+from germane.yamlmodel import read_model
+from germane.yamltext import Node, parse_yaml, unset_variables, with_environment
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,

@@ -7,7 +7,8 @@ from germane.errors import InputError, SourceLocation
 from germane.evalfiles import EvalFile, read_eval_file
 from germane.samples import Notices
 from germane.types import Context, Message
-from germane.yamltext import node_of, read_model
+from germane.yamlmodel import read_model
+from germane.yamltext import node_of
 
 OLDER = """
 description: Retrieval quality

@@ -27,7 +27,8 @@ from germane.evalfiles import (
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts, read_messages
 from germane.samples.files import check_readable, repository_root
 from germane.types import FrozenDict, Json, Message, freeze
-from germane.yamltext import JsonMapping, Keys, Node, Share, YamlModel, node_of, read_model
+from germane.yamlmodel import JsonMapping, Keys, Share, YamlModel, read_model
+from germane.yamltext import Node, node_of
 
 _UNREAD = dict.fromkeys(
     (

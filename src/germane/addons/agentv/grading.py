@@ -31,9 +31,10 @@ from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
 from germane.places.lists import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
-from germane.samples.files import JsonFault, parse_strict_json
+from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import FrozenDict, Json, Sample
-from germane.yamltext import Flag, WholeNumber, YamlModel, node_of, plain_value, read_model
+from germane.yamlmodel import Flag, WholeNumber, YamlModel, plain_value, read_model
+from germane.yamltext import node_of
 
 _IN_FLIGHT, _SECONDS = 4, 120.0
 

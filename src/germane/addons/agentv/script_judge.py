@@ -26,7 +26,7 @@ from germane.judges import LocalJudge, Reply
 from germane.processes import MAX_STDOUT, Finished, child_environment, run_program
 from germane.questions import AnyQuestion
 from germane.questions.asking import Answer, Unanswered
-from germane.samples.files import JsonFault, parse_strict_json
+from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import FrozenDict, Json
 
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]

@@ -20,7 +20,7 @@ from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.measures import RankedLabels, SetF, SetP, SetR, nDCG, values
 from germane.samples import looks_listed, refuse_printed_array
-from germane.samples.files import JsonFault, parse_strict_json
+from germane.samples.strictjson import JsonFault, parse_strict_json
 
 Id: TypeAlias = str | int
 Parity: TypeAlias = Literal["liverag"]

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from germane.clean import shorten
 from germane.errors import InputError, SourceLocation
 from germane.results import NAMES, MeasuredRow, canonical_measure, case_id, measured
-from germane.samples.files import json_in, shown_name
+from germane.samples.files import shown_name
+from germane.samples.strictjson import json_in
 
 __all__ = ["deepeval_results", "inspect_results", "promptfoo_results"]
 

@@ -24,7 +24,8 @@ from germane.errors import InputError
 from germane.judges import Judge
 from germane.questions import AnyQuestion, Sufficiency, Support
 from germane.questions.text import words
-from germane.samples.files import read_json_lines, write_whole
+from germane.samples.files import write_whole
+from germane.samples.strictjson import read_json_lines
 from germane.statistics.intervals import clopper_pearson, mean_interval
 from germane.types import Json, Sample, Usage
 

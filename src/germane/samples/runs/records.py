@@ -19,7 +19,7 @@ from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe, excerpt
 from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import RESULT, failure, id_in, read_id
-from germane.samples.files import decoded, json_in, numbered_lines
+from germane.samples.files import decoded, numbered_lines
 from germane.samples.frames import fields_of, plain
 from germane.samples.runs.columns import Lists
 from germane.samples.runs.formats import (
@@ -35,6 +35,7 @@ from germane.samples.runs.formats import (
     roles_of,
     table_columns,
 )
+from germane.samples.strictjson import json_in
 from germane.types import TOO_DEEP
 
 Row: TypeAlias = tuple[int, str, str | None, float | None, float | None]

@@ -18,7 +18,7 @@ from germane.measures import ask
 from germane.questions import PayloadModel, Program, Question
 from germane.questions.question import Wording
 from germane.types import FrozenDict, Json, freeze
-from germane.yamltext import JsonMapping, Keys, Number, Texts, WholeNumber, for_model, plain, plain_value
+from germane.yamlmodel import JsonMapping, Keys, Number, Texts, WholeNumber, for_model, plain, plain_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from germane.measures import ask
 from germane.questions import Program
 from germane.questions.asking import Missing
 from germane.types import FrozenDict, Json, freeze
-from germane.yamltext import Keys, Share, YamlModel
+from germane.yamlmodel import Keys, Share, YamlModel
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",

@@ -25,7 +25,7 @@ from germane.addons.agentv.graders.transcript import (
 from germane.evalfiles import Case, content_text
 from germane.graders import DirectGrader, GraderResult, Number
 from germane.types import Json
-from germane.yamltext import Flag, Texts, YamlModel
+from germane.yamlmodel import Flag, Texts, YamlModel
 
 
 class FieldRule(YamlModel):

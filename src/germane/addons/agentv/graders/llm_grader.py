@@ -29,7 +29,7 @@ from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.samples.files import check_readable
 from germane.types import FrozenDict, Json
-from germane.yamltext import Flag, Scalar, YamlModel, folder_of
+from germane.yamlmodel import Flag, Scalar, YamlModel, folder_of
 
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]

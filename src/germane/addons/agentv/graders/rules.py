@@ -25,7 +25,7 @@ from germane.evalfiles import Case
 from germane.graders import Checks, DirectGrader, GraderResult, Number, Numbers
 from germane.samples import PATTERN_SECONDS
 from germane.types import Json, ToolCall
-from germane.yamltext import JsonMapping, YamlModel
+from germane.yamlmodel import JsonMapping, YamlModel
 
 _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "contains": (lambda text, value: value in text, "contains", "does not contain"),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from germane.evalfiles import Case, content_text
 from germane.types import Json, Message, ToolCall
-from germane.yamltext import Keys, folder_of
+from germane.yamlmodel import Keys, folder_of
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
