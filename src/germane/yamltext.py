@@ -20,8 +20,7 @@ from typing import Any
 import yaml
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import check_trusted
-from germane.samples.strictjson import location_in
+from germane.samples.files import check_trusted, location_in
 from germane.types import MAX_DEPTH, Json, Step
 
 __all__ = ["Node", "node_of", "parse_yaml"]

@@ -21,7 +21,7 @@ from typing import Any
 
 from germane.errors import InputError, SourceLocation
 from germane.questions.question import AnyQuestion, Wording, known_kinds
-from germane.samples.strictjson import location_in
+from germane.samples.files import location_in
 from germane.types import Json
 
 __all__ = ["variables_in"]

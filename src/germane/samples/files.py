@@ -31,6 +31,7 @@ __all__ = [
     "check_readable",
     "check_unmasked",
     "local",
+    "location_in",
     "numbered_lines",
     "opened",
     "read_lines",
@@ -344,6 +345,17 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file."""
     return "".join(line for _, line in read_lines(path))
+
+
+def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
+    """Return the location of the character at `offset` in `text`, which starts on the line `first_line`.
+
+    If `offset` is None, the location is that line.
+    """
+    if offset is None:
+        return SourceLocation(shown_name(path), first_line)
+    before = text[:offset]
+    return SourceLocation(shown_name(path), first_line + before.count("\n"), offset - before.rfind("\n"))
 
 
 @dataclass(frozen=True, slots=True)

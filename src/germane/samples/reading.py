@@ -25,6 +25,7 @@ from germane.samples.files import (
     dataset_files,
     decoded,
     is_stream,
+    location_in,
     opened,
     parse_json_lines,
     read_lines,
@@ -33,7 +34,7 @@ from germane.samples.files import (
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
-from germane.samples.strictjson import JsonFault, json_in, locate, location_in, parse_strict_json
+from germane.samples.strictjson import JsonFault, json_in, locate, parse_strict_json
 from germane.types import TOO_DEEP, Json, Sample, Step
 
 Faults: TypeAlias = list[InputError] | None

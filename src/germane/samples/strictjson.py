@@ -13,21 +13,10 @@ from typing import NoReturn
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
-from germane.samples.files import read_lines, shown_name
+from germane.samples.files import location_in, read_lines, shown_name
 from germane.types import TOO_DEEP, Json, Step
 
-__all__ = ["JsonFault", "json_in", "locate", "location_in", "parse_strict_json", "read_json_lines"]
-
-
-def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
-    """Return the location of the character at `offset` in `text`, which starts on the line `first_line`.
-
-    If `offset` is None, the location is that line.
-    """
-    if offset is None:
-        return SourceLocation(shown_name(path), first_line)
-    before = text[:offset]
-    return SourceLocation(shown_name(path), first_line + before.count("\n"), offset - before.rfind("\n"))
+__all__ = ["JsonFault", "json_in", "locate", "parse_strict_json", "read_json_lines"]
 
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')

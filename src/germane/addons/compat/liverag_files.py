@@ -14,8 +14,8 @@ from germane.clean import counted
 from germane.cli.output import print_lines, say
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples import named_rows
-from germane.samples.files import read_lines, read_text, shown_name, write_whole
-from germane.samples.strictjson import json_in, locate, location_in, read_json_lines
+from germane.samples.files import location_in, read_lines, read_text, shown_name, write_whole
+from germane.samples.strictjson import json_in, locate, read_json_lines
 from germane.show.table import csv_lines
 from germane.types import Json
 

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.samples.files import parse_json_lines
-from germane.samples.runs.columns import MASKS, Keys, Lists, Texts
+from germane.samples.runs.columns import MASKS, Floats, Keys, Lists, Numbers, Texts
 from germane.samples.runs.formats import (
     GOLD,
     LARGEST_GRADE,
     RUN,
-    Floats,
     Kind,
-    Numbers,
     Reading,
     roles_of,
 )

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from germane.clean import counted, fold
 from germane.errors import InputError, SourceLocation
 from germane.samples.cells import CellCounts
 from germane.samples.fields import RESULT
 from germane.samples.files import opened, shown_name
+from germane.samples.runs.columns import Floats, Numbers
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
-Numbers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 MOST_COMPARED = 50_000
 """The number of retrieved ids that are compared with missing gold ids to find other spellings."""

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.runs.columns import Index, Lists, Texts, has_duplicates, numbered
-from germane.samples.runs.formats import EXAMPLES, Floats, Numbers
+from germane.samples.runs.columns import Floats, Index, Lists, Numbers, Texts, has_duplicates, numbered
+from germane.samples.runs.formats import EXAMPLES
 from germane.samples.runs.source import Again, RowSource
 
 __all__ = ["read_run"]
