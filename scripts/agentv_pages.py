@@ -31,7 +31,7 @@ from germane.addons.agentv.graders.rules import ExpectedCall, Test, TextAssertio
 from germane.evalfiles import EvalFile
 from germane.graders import CaseGrader
 from germane.measures.measure import definitions
-from germane.yamlmodel import YamlModel
+from germane.evalfiles.model import YamlModel
 
 _KINDS = own()["agentv"].graders
 TYPES: dict[str, type[CaseGrader]] = {

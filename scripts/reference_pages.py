@@ -44,7 +44,7 @@ from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPEL
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample
-from germane.yamlmodel import YamlModel
+from germane.evalfiles.model import YamlModel
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"

@@ -21,7 +21,7 @@ STEPS = (
     {"flags"},
     {"types"},
     {"samples"},
-    {"yamltext", "yamlmodel"},
+    {"yamltext"},
     {"evalfiles"},
     {"questions"},
     {"tables"},

@@ -31,8 +31,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import msgspec
-
 __all__ = [
     "EXIT_SIGPIPE",
     "AnswerError",
@@ -234,7 +232,7 @@ _WORDS = {
 }
 
 
-def explained(error: msgspec.ValidationError, value: Any) -> Invalid:
+def explained(error: Exception, value: Any) -> Invalid:
     """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `value`."""
     at = _PATH.search(str(error))
     path: list[str | int] = []
@@ -245,7 +243,7 @@ def explained(error: msgspec.ValidationError, value: Any) -> Invalid:
         if not (name or number):  # [...] is a key of qrels or unsure, the only mappings with typed values
             step = next(key for key, n in value.items() if type(n) is not int or n.bit_length() >= 64)
         path.append(step)
-        value = getattr(value, name) if isinstance(value, msgspec.Struct) else value[step]
+        value = getattr(value, name) if hasattr(value, "__struct_fields__") else value[step]
     if isinstance(error.__cause__, Invalid):
         return error.__cause__.under(*path)
     message = str(error)[: at.start()] if at else str(error)

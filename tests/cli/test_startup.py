@@ -26,7 +26,7 @@ FORMATS = ("pydantic", "yaml", "sqlite3", "xml", "polars", "pyarrow")
 FILES = (
     "germane.evalfiles.evalfile",
     "germane.samples.runs.source",
-    "germane.yamlmodel",
+    "germane.evalfiles.model",
     "germane.yamltext",
     "germane.graders",
     "germane.targets.target",

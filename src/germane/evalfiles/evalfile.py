@@ -19,10 +19,10 @@ from pydantic import BeforeValidator, PlainValidator, ValidationInfo
 from germane.addons import absent, all_of, load
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.evalfiles.model import Count, Scalar, YamlModel, as_list, folder_of, read_model
 from germane.samples.files import Notices, Warn, read_text
 from germane.samples.rows import check_columns
 from germane.types import FrozenDict, Json, Message, Sample, freeze
-from germane.yamlmodel import Count, Scalar, YamlModel, as_list, folder_of, read_model
 from germane.yamltext import Node, parse_yaml, with_environment
 
 _ABOUT: tuple[str, ...] = ("name", "version", "tags", "author", "license", "requires", "category")

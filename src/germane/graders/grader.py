@@ -10,16 +10,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
-from germane import yamlmodel
 from germane.errors import GermaneError, InputError, Invalid, describe
-from germane.evalfiles import Case
+from germane.evalfiles import Case, model
+from germane.evalfiles.model import Keys, Share, YamlModel, all_faults, plain
 from germane.measures.declaration import BORDERLINE, DECLARED, PASS, STRICT, Grader, define_grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict, Json, Sample, Status
-from germane.yamlmodel import Keys, Share, YamlModel, all_faults, plain
 
 R = TypeVar("R")
 
@@ -33,7 +32,7 @@ Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
 """Pairs of a check's result (None if the check does not count) and its description (may be "")."""
 
-Number = Annotated[yamlmodel.Number, Field(ge=0.0), plain]
+Number = Annotated[model.Number, Field(ge=0.0), plain]
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
 """A mapping from names to numbers >= 0."""
 

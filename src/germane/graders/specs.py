@@ -16,6 +16,7 @@ from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
 from germane.evalfiles import Case
 from germane.evalfiles.evalfile import EvalFile, GraderSpec
+from germane.evalfiles.model import Flag, Texts, WholeNumber, read_model
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.declaration import DECLARED, FILE_MARK, Grader, find_measure
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
@@ -26,7 +27,6 @@ from germane.places.lists import Settings
 from germane.questions.asking import Program
 from germane.samples.files import Warn, nearest
 from germane.types import Context, FrozenDict, Json, Sample
-from germane.yamlmodel import Flag, Texts, WholeNumber, read_model
 from germane.yamltext import Node, node_of
 
 NOT_FOUND = "No retrieved context found in candidate answer"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.fields import PASSAGE_LISTS, PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
+from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
 from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample
 
@@ -21,6 +21,8 @@ __all__ = ["document_ids"]
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
 _KEYS = ("retrieved_context", "retrieved_contexts", "contexts", "retrievedContext", "retrievedContexts")
+PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
+"""The keys under which retrieval systems return their passages, besides the names of `contexts`."""
 PATTERN_SECONDS = 2.0
 """The time limit, in seconds, for matching a user's regular expression against one text."""
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)

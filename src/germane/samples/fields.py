@@ -18,6 +18,7 @@ from germane.errors import Invalid, describe, explained
 from germane.types import Call, Context, Json, Message, Step
 
 T = TypeVar("T")
+_LISTS = (list, tuple)
 EMPTY = " "
 """The text of a passage that is known to be empty; "" means that only the passage's id is known."""
 IDS = "retrieved_context_ids"
@@ -88,20 +89,6 @@ class KeyPlan(NamedTuple):
         return values
 
 
-OF_GOLDENS = {
-    "expected_output",
-    "expectedOutput",
-    "actual_output",
-    "actualOutput",
-    "retrieval_context",
-    "retrievalContext",
-}
-"""Keys of DeepEval's goldens.
-
-In a row with one of these keys, `context` holds the ideal passages, not the retrieved ones.
-"""
-
-
 @lru_cache(maxsize=1000)
 def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
     """Return the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
@@ -115,9 +102,6 @@ def id_in(row: Json) -> str | None:
         with suppress(Invalid):
             return read_id(row[key])
     return None
-
-
-_LISTS = (list, tuple)
 
 
 def _whole(value: Json) -> Json:
@@ -272,11 +256,6 @@ def passages(values: Json) -> Json:
     return _each(_passage)(values)
 
 
-def _are_unclear(contexts: tuple[Context, ...] | None) -> bool:
-    """Return True if a passage may be empty, or have an id in its metadata."""
-    return any(it.text == EMPTY or (it.id is None and it.metadata) for it in contexts or ())
-
-
 def failure(value: Json) -> str | None:
     """Return the reason in an `error` (a string, true, an object with a message), or None for no error."""
     if isinstance(value, dict):
@@ -381,7 +360,8 @@ FIELDS = {
         ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
         ["...", {"id": "d7", "text": "..."}],
         read=passages,
-        alters=_are_unclear,
+        # a passage may be empty, or have an id in its metadata
+        alters=lambda some: any(it.text == EMPTY or (it.id is None and it.metadata) for it in some or ()),
     ),
     IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"], read=_ids),
     "calls": Field(
@@ -459,21 +439,5 @@ PASSAGE = {
     "end": Field("the character offset in its document where the passage ends", read=_offset),
 }
 """The fields of a passage; `start` and `end` become metadata."""
-PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
-"""The keys under which retrieval systems return their passages, besides the names of `contexts`."""
-RESULT: Mapping[str, tuple[str, ...]] = {
-    "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
-    "doc": (*DOCUMENT_IDS, "did", "doc", "document"),
-    "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
-    "score": ("score", "sim", "similarity", "scores"),
-    "rank": ("rank", "position"),
-    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
-    "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-}
-"""Maps each role of a column of runs and qrels to its accepted names, in order of preference.
-
-Case, underscores and dashes are ignored. One cell of `docs` holds all documents of a query, best first, and
-one cell of `gold` holds all of its gold documents.
-"""
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}

@@ -16,7 +16,7 @@ from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.samples.cells import CellCounts, TableRow, is_joined_ids, read_cell, yes_no
 from germane.samples.contexts import without_errors
-from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, KeyPlan, converted
+from germane.samples.fields import FIELDS, IDS, SPELLINGS, KeyPlan, converted
 from germane.samples.files import Notice, Notices, Warn, nearest
 from germane.types import Context, Json, Sample, Step
 
@@ -28,7 +28,21 @@ Row: TypeAlias = tuple[int, Json, Locate]
 A sample without an id gets the number as its id.
 """
 
+_OF_GOLDENS = {
+    "expected_output",
+    "expectedOutput",
+    "actual_output",
+    "actualOutput",
+    "retrieval_context",
+    "retrievalContext",
+}
+"""Keys of DeepEval's goldens.
+
+In a row with one of these keys, `context` holds the ideal passages, not the retrieved ones.
+"""
 _OF_IDS = {IDS, "qrels", "forbidden"}
+_MOST_PLANS = 1000
+"""The number of different sets of keys for which a RowReader remembers how they are read."""
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -67,11 +81,12 @@ class RowReader:
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
         self.warn, self.columns = Notices(warn), columns
         self._prefix = prefix
-        check_columns(columns or {})
+        if columns:
+            check_columns(columns)
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
-        self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
+        self._plans: dict[tuple[Any, ...], KeyPlan] = {}
         self._headings = functools.lru_cache(maxsize=1000)(self._headings_of)
         self._cells, self._table_rows = CellCounts(), 0
 
@@ -79,7 +94,7 @@ class RowReader:
         """Return the sample field that `key` means in a row with the keys `among`; None for metadata."""
         if key in self._mapped:
             return self._mapped[key]
-        if key == "context" and not OF_GOLDENS.isdisjoint(among):
+        if key == "context" and not _OF_GOLDENS.isdisjoint(among):
             return None
         return None if (name := SPELLINGS.get(key)) in self._taken else name
 
@@ -100,7 +115,13 @@ class RowReader:
             among = tuple(row)
             if type(None) in map(type, row.values()):
                 row = {key: value for key, value in row.items() if value is not None}
-            plan = self._plan(tuple(row), among)
+            keys = tuple(row)
+            if (plan := self._plans.get((keys, among))) is None:
+                self._absent.difference_update(keys)
+                names = [key for key in (*self._mapped, *SPELLINGS) if key in row]
+                plan = KeyPlan.of(keys, {key: self.field_of(key, among) for key in names}, FIELDS)
+                if len(self._plans) < _MOST_PLANS:
+                    self._plans[keys, among] = plan
             self._warn_of(plan, row, among, where)
             values = plan.read(row)
             if IDS in values:
@@ -143,12 +164,6 @@ class RowReader:
             elif field in _OF_IDS and isinstance(cell, Real):
                 values[name] = [cell]  # a single id
         return values
-
-    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
-        """Return the plan for reading rows whose keys with a value are `keys`."""
-        self._absent.difference_update(keys)
-        means = {key: self.field_of(key, among) for key in (*self._mapped, *SPELLINGS) if key in keys}
-        return KeyPlan.of(keys, means, FIELDS)
 
     def warn_at_end(self, file: SourceLocation) -> None:
         """Warn about names in `columns` that occurred in no row of `file`, and about doubtful cells."""

@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
 from germane.evalfiles import Case
+from germane.evalfiles.model import Positive, plain_value
 from germane.processes import MAX_STDOUT, child_environment, run_program
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamlmodel import Positive, plain_value
 
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}

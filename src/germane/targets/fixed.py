@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.evalfiles import Case
+from germane.evalfiles.model import Scalar, WholeNumber, plain_value
 from germane.samples.reading import read_samples
 from germane.tables.cases import are_line_numbers, ids_of, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
-from germane.yamlmodel import Scalar, WholeNumber, plain_value
 from germane.yamltext import Node
 
 

@@ -15,12 +15,12 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from germane.clean import counted, mask_urls
 from germane.errors import Invalid, TargetError, describe
 from germane.evalfiles import Case, content_text
+from germane.evalfiles.model import Positive, WholeNumber, plain
 from germane.judges.client.retry import retry_after
 from germane.judges.client.transport import Secrets
 from germane.samples.contexts import failure_of
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamlmodel import Positive, WholeNumber, plain
 
 if TYPE_CHECKING:
     import httpx2

@@ -20,9 +20,9 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
 from germane.evalfiles import Case
+from germane.evalfiles.model import Texts
 from germane.judging.caller import callers_thread
 from germane.targets.target import Target
-from germane.yamlmodel import Texts
 
 _HINTS = {
     "same thread": "; set workers=1 to call the function in the thread that called germane",

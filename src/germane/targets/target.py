@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, TargetError, excerpt
 from germane.evalfiles import Case, content_text
-from germane.samples.contexts import failure_of, passages_in
-from germane.samples.fields import IDS, PASSAGE_LISTS
+from germane.evalfiles.model import WholeNumber, YamlModel
+from germane.samples.contexts import PASSAGE_LISTS, failure_of, passages_in
+from germane.samples.fields import IDS
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.rows import RowReader
 from germane.types import FrozenDict, Json, Sample
-from germane.yamlmodel import WholeNumber, YamlModel
 
 LARGEST = 16_000_000
 """The maximum size, in bytes, of a live target's answer after decompression."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from germane.addons import all_of, find, load
 from germane.errors import InputError, SourceLocation
+from germane.evalfiles.model import read_model
 from germane.samples.files import Warn, check_trusted, read_text
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
-from germane.yamlmodel import read_model
 from germane.yamltext import Node, parse_yaml, unset_variables, with_environment
 
 PROVIDERS: Mapping[str, type[Target]] = {

@@ -5,9 +5,9 @@ import pytest
 from germane.addons.agentv.evalfile import CaseEntry, Execution
 from germane.errors import InputError, SourceLocation
 from germane.evalfiles import EvalFile, read_eval_file
+from germane.evalfiles.model import read_model
 from germane.samples import Notices
 from germane.types import Context, Message
-from germane.yamlmodel import read_model
 from germane.yamltext import node_of
 
 OLDER = """

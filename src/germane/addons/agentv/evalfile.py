@@ -24,10 +24,10 @@ from germane.evalfiles import (
     spec_of,
     specs_of,
 )
+from germane.evalfiles.model import JsonMapping, Keys, Share, YamlModel, read_model
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts, read_messages
 from germane.samples.files import check_readable, repository_root
 from germane.types import FrozenDict, Json, Message, freeze
-from germane.yamlmodel import JsonMapping, Keys, Share, YamlModel, read_model
 from germane.yamltext import Node, node_of
 
 _UNREAD = dict.fromkeys(

@@ -20,6 +20,7 @@ from germane.clean import fold
 from germane.cli.output import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
+from germane.evalfiles.model import Flag, WholeNumber, YamlModel, plain_value, read_model
 from germane.evaluation.evaluate import evaluate
 from germane.evaluation.evaluation import open_ledger
 from germane.evaluation.spec import Spec, ledger_address, pick_judge
@@ -33,7 +34,6 @@ from germane.places.lists import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
 from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import FrozenDict, Json, Sample
-from germane.yamlmodel import Flag, WholeNumber, YamlModel, plain_value, read_model
 from germane.yamltext import node_of
 
 _IN_FLIGHT, _SECONDS = 4, 120.0

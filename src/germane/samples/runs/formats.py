@@ -16,7 +16,7 @@ import numpy as np
 from germane.clean import counted, fold
 from germane.errors import InputError, SourceLocation
 from germane.samples.cells import CellCounts
-from germane.samples.fields import RESULT
+from germane.samples.fields import DOCUMENT_IDS
 from germane.samples.files import opened, shown_name
 from germane.samples.runs.columns import Floats, Numbers
 
@@ -24,6 +24,20 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
+RESULT: Mapping[str, tuple[str, ...]] = {
+    "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+    "doc": (*DOCUMENT_IDS, "did", "doc", "document"),
+    "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    "score": ("score", "sim", "similarity", "scores"),
+    "rank": ("rank", "position"),
+    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
+}
+"""Maps each role of a column of runs and qrels to its accepted names, in order of preference.
+
+Case, underscores and dashes are ignored. One cell of `docs` holds all documents of a query, best first, and
+one cell of `gold` holds all of its gold documents.
+"""
 MOST_COMPARED = 50_000
 """The number of retrieved ids that are compared with missing gold ids to find other spellings."""
 EXAMPLES = 3

@@ -18,7 +18,7 @@ import numpy as np
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe, excerpt
 from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
-from germane.samples.fields import RESULT, failure, id_in, read_id
+from germane.samples.fields import failure, id_in, read_id
 from germane.samples.files import decoded, numbered_lines
 from germane.samples.frames import fields_of, plain
 from germane.samples.runs.columns import Lists
@@ -26,6 +26,7 @@ from germane.samples.runs.formats import (
     GOLD,
     LARGEST_GRADE,
     NAME_THEM,
+    RESULT,
     RUN,
     WHOLE,
     Kind,

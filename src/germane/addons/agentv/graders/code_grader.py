@@ -13,12 +13,21 @@ from germane.addons.agentv.graders.transcript import resolve_cwd, script_documen
 from germane.clean import fold
 from germane.errors import AnswerError
 from germane.evalfiles import Case
+from germane.evalfiles.model import (
+    JsonMapping,
+    Keys,
+    Number,
+    Texts,
+    WholeNumber,
+    for_model,
+    plain,
+    plain_value,
+)
 from germane.graders import CaseGrader, Command, GraderResult
 from germane.measures import ask
 from germane.questions import PayloadModel, Program, Question
 from germane.questions.question import Wording
 from germane.types import FrozenDict, Json, freeze
-from germane.yamlmodel import JsonMapping, Keys, Number, Texts, WholeNumber, for_model, plain, plain_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

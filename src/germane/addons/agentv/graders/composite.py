@@ -17,12 +17,12 @@ from germane.addons.agentv.graders.transcript import resolve_cwd
 from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
+from germane.evalfiles.model import Keys, Share, YamlModel
 from germane.graders import CaseGrader, Command, GraderResult, Numbers, together
 from germane.measures import ask
 from germane.questions import Program
 from germane.questions.asking import Missing
 from germane.types import FrozenDict, Json, freeze
-from germane.yamlmodel import Keys, Share, YamlModel
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",

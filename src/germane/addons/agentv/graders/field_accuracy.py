@@ -23,9 +23,9 @@ from germane.addons.agentv.graders.transcript import (
     value_at,
 )
 from germane.evalfiles import Case, content_text
+from germane.evalfiles.model import Flag, Texts, YamlModel
 from germane.graders import DirectGrader, GraderResult, Number
 from germane.types import Json
-from germane.yamlmodel import Flag, Texts, YamlModel
 
 
 class FieldRule(YamlModel):

@@ -21,6 +21,7 @@ from germane.addons.agentv.graders.transcript import (
 )
 from germane.errors import AnswerError, InputError, Invalid
 from germane.evalfiles import Case
+from germane.evalfiles.model import Flag, Scalar, YamlModel, folder_of
 from germane.graders import CaseGrader, GraderResult, Number
 from germane.measures import ask
 from germane.questions import PayloadModel, Program, Question, Reason, Text, YesNo
@@ -29,7 +30,6 @@ from germane.questions.prompts import variables_in
 from germane.questions.question import Wording
 from germane.samples.files import check_readable
 from germane.types import FrozenDict, Json
-from germane.yamlmodel import Flag, Scalar, YamlModel, folder_of
 
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]

@@ -22,10 +22,10 @@ from germane.addons.agentv.graders.transcript import (
 )
 from germane.errors import InputError
 from germane.evalfiles import Case
+from germane.evalfiles.model import JsonMapping, YamlModel
 from germane.graders import Checks, DirectGrader, GraderResult, Number, Numbers
 from germane.samples import PATTERN_SECONDS
 from germane.types import Json, ToolCall
-from germane.yamlmodel import JsonMapping, YamlModel
 
 _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "contains": (lambda text, value: value in text, "contains", "does not contain"),

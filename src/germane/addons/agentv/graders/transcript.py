@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from germane.evalfiles import Case, content_text
+from germane.evalfiles.model import Keys, folder_of
 from germane.types import Json, Message, ToolCall
-from germane.yamlmodel import Keys, folder_of
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
