@@ -29,9 +29,9 @@ from germane.addons.agentv.graders.field_accuracy import FieldRule
 from germane.addons.agentv.graders.llm_grader import RubricItem
 from germane.addons.agentv.graders.rules import ExpectedCall, Test, TextAssertion
 from germane.evalfiles import EvalFile
+from germane.evalfiles.model import YamlModel
 from germane.graders import CaseGrader
 from germane.measures.measure import definitions
-from germane.evalfiles.model import YamlModel
 
 _KINDS = own()["agentv"].graders
 TYPES: dict[str, type[CaseGrader]] = {

@@ -29,6 +29,7 @@ from germane.diagnosis.diagnosis import SystemDiagnosis
 from germane.diagnosis.stages import SystemStages
 from germane.encoding import Line
 from germane.evalfiles import EvalFile
+from germane.evalfiles.model import YamlModel
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
 from germane.folder.files import SCHEMA_VERSION
 from germane.graders.specs import MeasureGrader
@@ -44,7 +45,6 @@ from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPEL
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 from germane.types import Sample
-from germane.evalfiles.model import YamlModel
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"
