@@ -61,7 +61,8 @@ from germane.questions import PayloadModel, Question, YesNo
 from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.question import Wording
 from germane.targets import Target
-from germane.yamltext import node_of, read_model
+from germane.evalfiles.model import read_model
+from germane.yamltext import node_of
 
 def rows(rows, warn):
     for number, row, where in rows:
