@@ -93,9 +93,9 @@ class BatchClient:
         query: dict[str, str | int] = {"limit": 100}
         while True:
             page = await self._call("GET", "batches", params=query)
-            rows = page.get("data") or []
+            rows = [row for row in _list(page.get("data")) if isinstance(row, dict) and row.get("id")]
             for row in rows:
-                if (row.get("metadata") or {}).get(_METADATA) == batch:
+                if _object(row.get("metadata")).get(_METADATA) == batch:
                     return str(row["id"])
             if not page.get("has_more") or not rows or rows[-1]["id"] == query.get("after"):
                 return None  # in the last case, the server has pages but ignores `after`
@@ -109,8 +109,8 @@ class BatchClient:
         batch = await self._call("GET", f"batches/{name}")
         if batch.get("status") not in _ENDED:
             return None
-        errors = (batch.get("errors") or {}).get("data") or [] if batch["status"] == "failed" else []
-        why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
+        errors = _list(_object(batch.get("errors")).get("data")) if batch["status"] == "failed" else []
+        why = "; ".join(dict.fromkeys(str(_object(error).get("message") or error) for error in errors[:5]))
         names = filter(None, (batch.get("output_file_id"), batch.get("error_file_id")))
         files = [await self._download(f"files/{file}/content") for file in names]
         return why, (line for file in files for line in self._lines(file))
@@ -161,6 +161,14 @@ class BatchClient:
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
         raise AbsentBatch(message) if status == 404 else JudgeError(message)
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
 
 
 GRACE = 60.0
