@@ -168,7 +168,8 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("against scale rubric", (str,), "a string"),
     ("replay folder", (str, Path), "a path"),
     ("max_cost max_unmeasured", (Real,), "a number"),
-    ("max_calls workers", (Integral,), "an integer"),
+    ("max_calls", (Integral,), "an integer"),
+    ("workers", (Integral,), "an integer >= 1"),
     ("allow_stand_in progress", (bool,), "True or False"),
     ("gates", (Iterable,), "a gate or a list of gates"),
 )

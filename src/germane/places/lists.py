@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
 
 from germane.clean import blank
 from germane.encoding import relevance_items
 from germane.errors import InputError
-from germane.questions.question import AnyQuestion
 from germane.tables.labels import LabelBook
 from germane.types import Context, Json, Sample, Scale
 
 __all__ = ["Settings"]
+
+if TYPE_CHECKING:
+    from germane.questions.question import AnyQuestion  # `germane rank` has no judge
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
