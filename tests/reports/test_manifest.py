@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from germane.encoding import decode, encode
+from germane.errors import InputError
 from germane.folder.tables import BlockRows
 from germane.measures import Measure
 from germane.measures.declaration import Grader
@@ -65,3 +66,19 @@ def test_a_strict_grader_fails_its_case_in_the_reopened_report(tmp_path: Path) -
     )
     Report.build(part, {}).save(tmp_path)
     assert [case.verdict for case in Report.open(tmp_path).cases()] == ["fail"]
+
+
+@pytest.mark.parametrize("field", ["measure", "options"])
+def test_a_manifest_whose_grader_lacks_a_field_is_a_damaged_report(tmp_path: Path, field: str) -> None:
+    """Somebody edited it: the message names the field, without a traceback."""
+    part = BlockRows(
+        samples=[Sample(id="q", query="q")],
+        scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=0.5)]),
+        graders=[[dump_grader(Grader(measure=Measure.parse("RR")))]],
+    )
+    Report.build(part, {}).save(tmp_path)
+    manifest = decode((tmp_path / "manifest.json").read_bytes())
+    del manifest["graders"][0][0][field]
+    (tmp_path / "manifest.json").write_bytes(encode(manifest))
+    with pytest.raises(InputError, match=rf"is damaged, its manifest.json .*'{field}'; run the evaluation"):
+        Report.open(tmp_path)
