@@ -516,7 +516,7 @@ def use_run(_: Bench, path: Path) -> None:
     run = RowSource(path, together=True)
     for lists in run.lists():
         for first, end in itertools.pairwise(lists.starts.tolist()):
-            missing = np.isnan(lists.rows.number[first:end])
+            missing = np.isnan(lists.number[first:end])
             check(missing.all() or not missing.any(), "NaN was taken")
 
 
