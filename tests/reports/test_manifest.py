@@ -68,9 +68,13 @@ def test_a_strict_grader_fails_its_case_in_the_reopened_report(tmp_path: Path) -
     assert [case.verdict for case in Report.open(tmp_path).cases()] == ["fail"]
 
 
-@pytest.mark.parametrize("field", ["measure", "options"])
-def test_a_manifest_whose_grader_lacks_a_field_is_a_damaged_report(tmp_path: Path, field: str) -> None:
-    """Somebody edited it: the message names the field, without a traceback."""
+@pytest.mark.parametrize(
+    ("field", "value"), [("measure", None), ("options", [1]), ("name", 3), ("weight", "high")]
+)
+def test_a_wrong_value_of_a_grader_is_an_error_with_its_place(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    """Somebody edited the manifest: the message names the value, without a traceback."""
     part = BlockRows(
         samples=[Sample(id="q", query="q")],
         scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=0.5)]),
@@ -78,7 +82,7 @@ def test_a_manifest_whose_grader_lacks_a_field_is_a_damaged_report(tmp_path: Pat
     )
     Report.build(part, {}).save(tmp_path)
     manifest = decode((tmp_path / "manifest.json").read_bytes())
-    del manifest["graders"][0][0][field]
+    manifest["graders"][0][0][field] = value
     (tmp_path / "manifest.json").write_bytes(encode(manifest))
-    with pytest.raises(InputError, match=rf"is damaged, its manifest.json .*'{field}'; run the evaluation"):
+    with pytest.raises(InputError, match=rf"the manifest is damaged: .* at `\$.graders.*{field}`"):
         Report.open(tmp_path)

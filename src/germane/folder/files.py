@@ -223,6 +223,15 @@ SCHEMA_VERSION = 4
 """The version of the report folder's format that is written; only this version is read."""
 
 
+class _GraderEntry(msgspec.Struct):
+    name: str
+    measure: str
+    options: dict[str, Any]
+    weight: float = 1.0
+    threshold: float | None = None
+    required: float | None = None
+
+
 _TYPES: Mapping[Any, tuple[str, ...]] = {
     str | None: ("status", "germane", "created", "by", "over"),
     float: ("max_unmeasured", "labels_size"),
@@ -233,7 +242,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
     dict[str, Any]: ("command", "left_out", "options", "part", "places", "sampled", "settings", "until"),
     dict[str, Any] | None: ("judge", "targets", "verdict"),
     list[dict[str, Any]]: ("changes", "sessions"),
-    list[list[dict[str, Any]]]: ("graders",),
+    list[list[_GraderEntry]]: ("graders",),
     list[Any]: ("eval_files", "gates"),
 }
 _MANIFEST = msgspec.defstruct(

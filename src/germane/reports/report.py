@@ -114,10 +114,8 @@ class Report(ReportData):
         tables = StoredTables.open(folder)
         try:
             return cls.build(tables, tables.manifest, corrected=corrected)
-        except (TypeError, ValueError, LookupError) as error:  # wrong or missing values in the manifest
-            problem = (
-                f"the report {folder} is damaged, its manifest.json has a wrong or missing value: {error}"
-            )
+        except (TypeError, ValueError) as error:  # values of wrong types in the manifest
+            problem = f"the report {folder} is damaged: {error}"
             raise InputError(problem, fix="run the evaluation again") from error
 
     @classmethod
