@@ -221,8 +221,9 @@ def excerpt(value: Any, most: int = 200) -> str:
     return f"{start}{'...' * (len(text) > most)}"
 
 
-_PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
+# compiled at first use: every command imports this module
+_PATH = r" - at (?:`key` in )?`\$([^`]*)`$"
+_STEP = r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])"
 _WORDS = {
     "str": "a string",
     "bool": "true or false",
@@ -234,9 +235,9 @@ _WORDS = {
 
 def explained(error: Exception, value: Any) -> Invalid:
     """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `value`."""
-    at = _PATH.search(str(error))
+    at = re.search(_PATH, str(error))
     path: list[str | int] = []
-    for name, number, _ in _STEP.findall(at[1] if at else ""):
+    for name, number, _ in re.findall(_STEP, at[1] if at else ""):
         if isinstance(value, set | frozenset):  # nothing in it has a place
             break
         step: str | int = name or int(number or 0)

@@ -161,7 +161,7 @@ class Context(Record, frozen=True, kw_only=True):
     metadata: Metadata = NOTHING
 
     def __post_init__(self) -> None:
-        if self.score is not None:
+        if self.score is not None and not isfinite(self.score):
             _check_finite("score", self.score)
         if not self.text and self.id is None:
             force_setattr(self, "text", " ")
@@ -321,17 +321,15 @@ class Sample(Record, frozen=True, kw_only=True):
         try:
             lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
             lists += [(("calls", at, "contexts"), call.contexts) for at, call in enumerate(self.calls or ())]
-            graded = ((path, rank, c.grade) for path, some in lists for rank, c in enumerate(some))
-            outside = next((at for at in graded if at[2] is not None and not low <= at[2] <= high), None)
+            for path, contexts in lists:
+                for rank, context in enumerate(contexts):
+                    if context.grade is not None and not low <= context.grade <= high:
+                        fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                        problem = f"is the number {context.grade}, outside the scale {low} to {high}"
+                        raise Invalid(problem, fix, *path, rank, "grade")
         except AttributeError:
             problem = "contains an entry that is not a Context"
             raise Invalid(problem, 'write Context(text="...")', "contexts") from None
-        if outside is not None:
-            path, rank, grade = outside
-            fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-            raise Invalid(
-                f"is the number {grade}, outside the scale {low} to {high}", fix, *path, rank, "grade"
-            )
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy with `changed` applied to each context, also in calls, and the fields `more` set."""

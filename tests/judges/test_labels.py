@@ -64,7 +64,7 @@ def test_labels_answer_only_relevance(judge: LocalJudge, question):
     assert f"not {question.kind}" in error
 
 
-@pytest.mark.parametrize(("gold", "value"), [(0, 0), (1, 1), (2, 1), (7, 1)])
+@pytest.mark.parametrize(("gold", "value"), [(-1, 0), (0, 0), (1, 1), (2, 1), (7, 1)])
 def test_gold_counts_from_grade_one(gold: int, value: int) -> None:
     """Gold grades are on the collection's own scale: yes or no is what they all can say."""
     sample = {"query": "q", "contexts": [{"id": "d1", "text": "a"}], "qrels": {"d1": gold, "d2": 1}}

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
-from germane.cli.output import keyboard, print_lines, refuse_input, say
+from germane.cli.keyboard import keyboard
+from germane.cli.output import print_lines, refuse_input, say
 from germane.cli.printing import latest_reports
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels

@@ -201,25 +201,13 @@ async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
     """Ask for each verdict again, and a second time if it flips."""
-
-    async def ask(verdict: StoredVerdict) -> GermaneError | None:
-        """Ask a verdict's question and keep the answer; return the error if asking was stopped."""
-        try:
-            (answer,) = await asker.judge([verdict.question])
-        except (Interrupted, JudgeError) as stopped:
-            return stopped
-        verdict.answers.append(answer)
-        if answer.usable:
-            verdict.new.append(verdict.question.short(answer.judgement.answer))
-        return None
-
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
         asker = Asker(Router(_again(judge, replica - number * members)), budget=budget)
         with interruptible(asker.stop, asker.abort):
             async with asker:
-                failures = await asyncio.gather(*map(ask, asked))
+                failures = await asyncio.gather(*(_ask(verdict, asker) for verdict in asked))
         spent += asker.spent
         if failure := next(filter(None, failures), None):
             return failure, spent
@@ -227,6 +215,18 @@ async def _ask_all(
         if not asked:
             break
     return None, spent
+
+
+async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
+    """Ask a verdict's question and add the answer to `verdict`; return the error if asking was stopped."""
+    try:
+        (answer,) = await asker.judge([verdict.question])
+    except (Interrupted, JudgeError) as stopped:
+        return stopped
+    verdict.answers.append(answer)
+    if answer.usable:
+        verdict.new.append(verdict.question.short(answer.judgement.answer))
+    return None
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:

@@ -169,7 +169,6 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("replay folder", (str, Path), "a path"),
     ("max_cost max_unmeasured", (Real,), "a number"),
     ("max_calls", (Integral,), "an integer"),
-    ("workers", (Integral,), "an integer >= 1"),
     ("allow_stand_in progress", (bool,), "True or False"),
     ("gates", (Iterable,), "a gate or a list of gates"),
 )
@@ -212,7 +211,7 @@ def _target_of(target: Any, workers: int | None) -> Target:
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
-    if workers is not None and workers < 1:
+    if workers is not None and (type(workers) is not int or workers < 1):
         raise InputError(f"workers is {describe(workers)}, not an integer >= 1", fix="write workers=4")
     if not isinstance(target, Target):
         return PythonTarget.calling(target, workers or 4)

@@ -189,19 +189,20 @@ class Forecaster:
         """Return the answers to each list of questions; a typical answer replaces one that is not stored."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
-        rows = list[list[Answer]]()
+        answered = list[Sequence[Answer]]()
         for questions, pairs in zip(asked, keyed, strict=True):
-            rows.append([])
+            row = list[Answer]()
             for question, (key, judge) in zip(questions, pairs, strict=True):
                 found = self._found[key] = self._find(question, key, judge, judgements)
                 answers = [answer for _, answer in found if answer is not None]
                 if len(answers) < len(found):
                     typical = Judgement(key=key, item="", kind=question.kind, judge=judge.name)
-                    rows[-1].append(Answer(typical, question.parse(question.typical())))
+                    row.append(Answer(typical, question.parse(question.typical())))
                 else:
                     best = next((answer for answer in answers if answer.usable), answers[0])
-                    rows[-1].append(Answer(structs.replace(best.judgement, key=key), best.value))
-        return [*rows]
+                    row.append(Answer(structs.replace(best.judgement, key=key), best.value))
+            answered.append(row)
+        return answered
 
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]

@@ -9,7 +9,7 @@ import shlex
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
@@ -121,7 +121,8 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     """Return the questions that `run` would ask with these options, and their cost.
 
     Neither a judge nor a target is asked, and nothing is written. The targets' answers are taken from the
-    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError in the same cases as `run`.
+    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
+    in the same cases as `run`.
     """
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.sqlite import is_there
@@ -278,8 +279,7 @@ class _Run:
     async def _work(self) -> None:
         """Query the targets, then ask the judge; with `--until`, stage by stage."""
         session, plan = self.session, self.plan
-        if self.cases is not None:
-            await self._query(self.cases)
+        await self._query()
 
         async def open_questions() -> list[tuple[Judge, AnyQuestion]]:
             """Return the unanswered questions that depend only on known answers, each with its judge."""
@@ -308,15 +308,11 @@ class _Run:
             with interruptible(stop, session.asker.abort):
                 async with session.asker:
                     while True:
-                        jobs: Iterable[Job] | None = self.jobs
-                        if jobs is None:
-                            cases = plan.chosen()
-                            jobs = map(self._job, self.stages.of_stage(cases) if self.stages else cases)
-                        await session.run(jobs)
+                        cases = self._in_stage(plan.chosen())
+                        await session.run(map(self._job, cases) if self.jobs is None else self.jobs)
                         if self.stages is None or not self.stages.next(session.tables.scores):
                             break
-                        if self.cases is not None:
-                            await self._query(self.cases)
+                        await self._query()
         finally:
             self.folder.flush()
 
@@ -325,11 +321,17 @@ class _Run:
 
         return Forecaster(self.judge, self.plan.settings, self.session.earlier, self.session.ledger)
 
-    async def _query(self, cases: Sequence[PlannedCase]) -> None:
-        """Query the targets about those of the cases that are in the current stage."""
+    def _in_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
+        """Return those of the cases that are in the current stage of `--until`."""
+        return cases if self.stages is None else self.stages.of_stage(cases)
+
+    async def _query(self) -> None:
+        """Query the targets about the cases of the current stage, if there are targets."""
+        if self.cases is None:
+            return
         from germane.targets.python import prints_to_stderr
 
-        asked = cases if self.stages is None else list(self.stages.of_stage(cases))
+        asked = list(self._in_stage(self.cases))
         progress = partial(self.callbacks.on_progress, "asking the target")
         progress(0, len(asked))
         with prints_to_stderr():

@@ -18,7 +18,8 @@ from germane.addons.draft.drafting import Search, draft_question
 from germane.addons.draft.passages import Passage, Turn, terms
 from germane.addons.draft.questions import Standalone, content_words, function_words
 from germane.clean import clean, counted
-from germane.cli.output import keyboard, print_document, print_lines
+from germane.cli.keyboard import keyboard
+from germane.cli.output import print_document, print_lines
 from germane.encoding import now
 from germane.errors import InputError
 from germane.judges import Judge
