@@ -284,6 +284,8 @@ class TestAnswers:
             ),
             ({"tool_calls": [call("relevance", GRADED), call("relevance", GRADED)]}, ""),
             ({"tool_calls": [7]}, "not a NoneType"),
+            ({"tool_calls": 7}, "must be called once"),
+            ({"tool_calls": {"function": 1}}, "must be called once"),
         ],
     )
     def test_a_completion_of_an_odd_shape_fails_nothing_else(
@@ -769,6 +771,22 @@ class TestProviders:
         """Where it listens, with the port or the host left out."""
         monkeypatch.setenv("OLLAMA_HOST", host)
         assert LLMJudge("ollama:m").service.url == url
+
+    @pytest.mark.parametrize(
+        ("given", "url"),
+        [
+            ("http://box/v1", "http://box/v1"),
+            ("http://box", "http://box/v1"),
+            ("http://0.0.0.0:7/v1", "http://0.0.0.0:7/v1"),
+        ],
+    )
+    def test_only_ollamas_own_variable_is_completed(
+        self, monkeypatch: pytest.MonkeyPatch, given: str, url: str
+    ) -> None:
+        """A base URL that a user wrote keeps its host and port, so that stored answers are found again."""
+        monkeypatch.setenv("OLLAMA_HOST", "elsewhere")
+        assert LLMJudge("ollama:m", base_url=given).service.url == url
+        assert LLMJudge(f"ollama:m@{given}").service.url == url
 
     @pytest.mark.parametrize("host", ["box:abc", "http://box:99999"])
     def test_a_port_of_ollamas_that_is_none(self, monkeypatch: pytest.MonkeyPatch, host: str) -> None:

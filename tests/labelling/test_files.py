@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -11,6 +12,7 @@ from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, label_tasks
 from germane.reports.report import Report
 from germane.tables.labels import TAKEN_BACK, UNSURE, dump_label
+from germane.types import freeze
 from tests.command import invoke
 from tests.labelling.made import keep, report_at
 
@@ -129,6 +131,38 @@ def test_a_file_that_is_imported_again_adds_nothing(tmp_path: Path, who: str, at
     third = invoke("label", tmp_path / "r", "--import", path)
     assert "1 label added" in third.err
     assert "1 label is already there" in third.err
+
+
+@pytest.mark.parametrize("at", ["2026-11-28T10:00:00+00:00", ""])
+@pytest.mark.parametrize(
+    "added",
+    [{"reason": "it names the year"}, {"guideline": "g2"}, {"design": {"probability": 0.5}, "queue": "random"}],
+)  # fmt: skip
+def test_a_label_that_adds_something_is_imported(tmp_path: Path, at: str, added: dict[str, Any]) -> None:
+    """A reason, a guideline or how it was drawn is stored, though the person's answer is the same."""
+    report = made(tmp_path)
+    item, path = label_tasks(report)[0].item, tmp_path / "labels.jsonl"
+    row = {"item": item, "kind": "relevance", "answer": 2, "scale": "graded", "who": "ann"}
+    path.write_text(json.dumps({**row, "at": "2026-11-28T10:00:00+00:00"}) + "\n", "utf-8")
+    keep(report)(*import_labels(path, report, None)[0])
+    again = Report.open(tmp_path / "r")
+    assert import_labels(path, again, None)[0] == []
+    path.write_text(json.dumps({**row, "at": at or None, **added}) + "\n", "utf-8")
+    (found,) = import_labels(path, again, None)[0]
+    assert [getattr(found, name) for name in added] == [freeze(value) for value in added.values()]
+    keep(again)(found)
+    assert import_labels(path, Report.open(tmp_path / "r"), None)[0] == []
+
+
+def test_unsure_after_an_answer_was_taken_back_is_an_answer(tmp_path: Path) -> None:
+    """Both lack a grade; only the one takes the passage out of the labelled ones."""
+    report, path = made(tmp_path), tmp_path / "labels.jsonl"
+    row = {"item": label_tasks(report)[0].item, "kind": "relevance", "answer": None, "scale": "graded"}
+    path.write_text(json.dumps({**row, "who": "ann", "reason": UNSURE}) + "\n", "utf-8")
+    (unsure,) = import_labels(path, report, None)[0]
+    keep(report)(structs.replace(unsure, reason=TAKEN_BACK, at="2026-11-28T10:00:00+00:00"))
+    (found,) = import_labels(path, Report.open(tmp_path / "r"), None)[0]
+    assert (found.answer, found.reason) == (None, UNSURE)
 
 
 def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:

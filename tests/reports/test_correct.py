@@ -1,6 +1,7 @@
 """Judged means corrected with people's labels: which labels count, what is estimated, and what is refused."""
 
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+import germane
 from germane.evaluation.evaluate import rescore
+from germane.judges.judge import Reply
 from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, label_tasks
 from germane.measures import parse_measures
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.statistics.correction import POPULATIONS
-from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
+from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
 from tests.statistics.test_correction import corrected_query_mean
 
 REL = "context_relevancy(unit=context)"
@@ -97,6 +102,32 @@ def test_the_corrected_mean_is_people_s_and_not_the_judge_s(tmp_path: Path) -> N
     assert np.mean(found) == pytest.approx(truth, abs=0.03)
     assert inside >= 10
     assert report[REL].mean == pytest.approx(truth + 0.11, abs=0.04)
+
+
+class YesNoJudge(GradeJudge):
+    """Answers yes or no."""
+
+    def one(self, question: AnyQuestion) -> Reply:
+        reply = super().one(question)
+        if not isinstance(question, Relevance):
+            return reply
+        assert question.scale == "binary"
+        relevant = int(question.passage.split("judge=")[1][0]) >= 2
+        return Reply(payload={"relevant": relevant, "reasoning": ""})
+
+
+def test_a_yes_or_no_judge_is_corrected_by_grades(tmp_path: Path) -> None:
+    """With everything labelled, the corrected mean is people's; the judge's mean is a number too."""
+    answers = [dict(row) for row in rows()]
+    made = germane.evaluate(answers, f"{REL} P(labels=judge)@6", judge=YesNoJudge(), scale="binary")
+    made.save(tmp_path / "r")
+    report = label(Report.open(tmp_path / "r"))
+    for measure in (REL, "P(labels=judge)@6"):
+        found = report[measure].corrected
+        assert found is not None, report[measure].corrected_why
+        assert found.mean == pytest.approx(people_mean())
+        assert found.ends is not None
+        assert all(map(isfinite, found.ends))
 
 
 def test_cut_offs_and_systems_have_their_own_passages(tmp_path: Path) -> None:

@@ -143,16 +143,16 @@ class DecidedPair(PairedSystems):
         """Return the comparison over all cases, with the reason `undecided_why` if nothing can be decided."""
         comparison = self.compare(measure)
         judged = verdicts_of((self.a, self.b), measure) != "labels"
-        differ = how_judged(self.a, self.b, [measure]) if judged else ""
+        why = how_judged(self.a, self.b, [measure]) if judged else ""
         # at least half of each system's queries are needed, unless only a random sample of them was evaluated
         n, due = comparison.n, [len(side.case) for side in self.due(measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
         whole = [count for count, other in zip(due, sampled, strict=True) if not other]
-        if not differ and not (n and 2 * n >= max(whole, default=0)):
+        if not why and not (n and 2 * n >= max(whole, default=0)):
             both = f"the {counted(due[0], 'query')} of {comparison.a} and the {due[1]} of {comparison.b}"
             have = "query has" if n == 1 else "queries have"
-            differ = f"only {n} {have} {measure} in both reports, of {both}"
-        return comparison.replace(undecided_why=differ)
+            why = f"only {n} {have} {measure} in both reports, of {both}"
+        return comparison.replace(undecided_why=why)
 
     def _difference_by_people(
         self, measure: str, keep: NDArray[np.bool_] | None, judged: float

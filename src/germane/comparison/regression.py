@@ -49,7 +49,7 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
             if isinstance(pair, str):
                 results.append(_undecided(str(gate), pair))
                 continue
-            name, types = f"{gate} [{pair.b.system}]" if pair.b.system else str(gate), pair.b.types
+            name, types = gate.name(pair.b.system), pair.b.types
             measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))

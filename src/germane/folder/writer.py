@@ -150,7 +150,7 @@ class FolderWriter:
         tables = self.tables
         numbers = list(map(tables.number_of, rows.graders))
         graded = rows.grader_numbers() if len(numbers) > 1 else {}
-        for samples in batched(rows.samples):
+        for samples in batched(rows.samples) if "samples" in self._files else ():  # not if it is temporary
             text = encode_records(samples)
             if graded or any(numbers[:1]):  # a line ends with the index of its graders, unless it is 0
                 both = zip(samples, BytesIO(text), strict=True)

@@ -1,4 +1,4 @@
-"""Create graders from their mappings in eval files, for every grader type and every spelling of its keys."""
+"""The grader that scores a case by a measure, and how graders are created from their mappings in eval files."""
 
 from __future__ import annotations
 
@@ -211,7 +211,9 @@ def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dic
         raise InputError("this grader is neither a mapping nor the name of a measure", fix=fix)
     written, node = _pop_value(node, "type")
     measured, node = _pop_value(node, "measure", "metric")
-    written, keys = written or (None if _keys(node) & {"script", "command"} else measured), _keys(node)
+    keys = _keys(node)
+    if written is None and not keys & {"script", "command"}:
+        written = measured
     if written is not None and not written.text:
         raise InputError(f"the type of this grader must be a string, not {written.kind}", fix=fix)
     if written is not None:

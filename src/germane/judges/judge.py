@@ -260,7 +260,7 @@ class LabelsJudge(LocalJudge):
 
     def reply(self, question: AnyQuestion) -> Reply:
         """Return an error, because labels only say which passages are relevant."""
-        return Reply(error=f"{self.source} only say which passages are relevant, not {question.kind}")
+        return Reply(error=f"{self.source} cannot answer a question of kind {question.kind}")
 
 
 class GoldJudge(LabelsJudge):
@@ -411,10 +411,10 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
     try:
         coming: Any = judge.answer(questions)
         replies = [Reply(payload=reply) if isinstance(reply, Mapping) else reply for reply in await coming]
-        wrong = (
-            f"its answer() returned {counted(len(replies), 'reply')} to {counted(len(questions), 'question')}"
-        )
-        wrong = wrong if len(replies) != len(questions) else ""
+        wrong = ""
+        if len(replies) != len(questions):
+            both = counted(len(replies), "reply"), counted(len(questions), "question")
+            wrong = f"its answer() returned {' to '.join(both)}"
         for reply in replies:
             if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
                 wrong = "its answer() must return Reply objects, or payloads as dicts"

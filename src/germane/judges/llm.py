@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, Invalid, MissingPart, install_extra
 from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.client import ModelClient
+from germane.judges.client.client import ModelClient, Transport
 from germane.judges.client.group import GroupCall
 from germane.judges.client.providers import PROVIDERS, Price, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
@@ -25,9 +25,6 @@ from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["model_of"]
-
-if TYPE_CHECKING:
-    from germane.judges.client.client import Transport
 
 START = 16  # the initial number of requests in flight if the user gave no number
 MOST = 64  # the maximum number of requests in flight if the user gave no number
@@ -117,6 +114,8 @@ class LLMJudge(Judge):
             )
         check_headers(headers or {})
         self.name, self.prompts, self.retry = self.service.name, Prompts(prompts), retry or RetryPolicy()
+        # a token limit among the parameters replaces max_output_tokens; its name there is the first to be tried
+        self._limits = {name: own.pop(name) for name in LIMIT_NAMES if type(own.get(name)) is int}
         self._parameters, self._max_tokens, self._in_flight = own, max_output_tokens, concurrency
         # a few more groups than requests in flight, so that the next request can always be sent at once
         self.concurrency = (concurrency or MOST) + max(2, (concurrency or MOST) // 8)
@@ -129,11 +128,7 @@ class LLMJudge(Judge):
         self.identity = self._identity()
 
     def _identity(self) -> FrozenDict:
-        shown = {
-            name: value
-            for name, value in self._parameters.items()
-            if name not in TRANSPORT and not (name in LIMIT_NAMES and type(value) is int)
-        }
+        shown = {name: value for name, value in self._parameters.items() if name not in TRANSPORT}
         identity = {
             "provider": self.service.provider,
             "model": self.service.model,
@@ -160,19 +155,17 @@ class LLMJudge(Judge):
         OpenAI's newer models refuse the older name of the token limit; most other servers silently ignore the
         newer one.
         """
-        service, traits, own = self.service, self.service.traits, dict(self._parameters)
+        service, traits, most = self.service, self.service.traits, self._max_tokens
         newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
         names: tuple[str, ...] = LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
-        most = self._max_tokens
-        for name in LIMIT_NAMES:
-            if type(own.get(name)) is int:
-                names, most = (name, *(other for other in LIMIT_NAMES if other != name)), own.pop(name)
+        for name, limit in self._limits.items():
+            names, most = (name, *(other for other in LIMIT_NAMES if other != name)), limit
         own_server = service.provider in PROVIDERS and bool(service.custom or traits.local)
         return ModelCapabilities(
             model=service.model,
             temperature=self.temperature,
             max_tokens=most or (ROOM if traits.extra else None),
-            parameters=own,
+            parameters=self._parameters,
             schema_limits=own_server and not traits.extra,
             token_limits=own_server and not traits.extra,
             limit_names=names,
@@ -195,7 +188,8 @@ class LLMJudge(Judge):
         """Return the client, made by the first call. Raises JudgeError if a key or an extra is missing."""
         if self._client is not None:
             return self._client
-        service, transport = self.service, cast("Transport | None", self._own)
+        service = self.service
+        transport: Transport | None = self._own
         if service.traits.extra:
             key = service.secret(self._key)
             try:

@@ -110,12 +110,13 @@ class StoredAnswers:
         """Yield each question's judgement, or None if none is stored; `read` parses it if it is in a file."""
         names: list[Sequence[bytes]] = []
         for questions in asked:
-            alike = isinstance(questions, Passages)  # all of them have the settings of the first
-            items = questions.items if isinstance(questions, Passages) else [one.item for one in questions]
-            differing = questions[:1] if alike else questions
-            settings = [self._settings({**asked_as(one), "kind": one.kind}) for one in differing]
-            each = settings * len(items) if alike else settings
-            names += [_names(item.encode(), of) for item, of in zip(items, each, strict=True)]
+            if isinstance(questions, Passages) and questions:  # all have the settings of the first
+                of = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
+                names += [_names(item.encode(), of) for item in questions.items]
+                continue
+            for one in questions:
+                of = self._settings({**asked_as(one), "kind": one.kind})
+                names.append(_names(one.item.encode(), of))
         if not names:
             return
         index = self._index

@@ -24,6 +24,7 @@ from germane.samples.runs.source import read_qrels
 from germane.samples.strictjson import json_in
 from germane.show.table import csv_lines
 from germane.tables.labels import (
+    TAKEN_BACK,
     UNNAMED,
     UNSURE,
     Label,
@@ -89,17 +90,18 @@ def import_labels(
     person = who or (user if same else None) or UNNAMED
     stored = list(report.labels())
     before = {(label.item, label.who): label for label in newest_labels(stored) if label.who != UNNAMED}
-    known = {(label.item, label.who, label.answer, label.scale, time_of(label)) for label in stored}
+    known = {(label.item, label.who, label.answer, label.scale, time_of(label)): label for label in stored}
     named, there, unchanged = list[Label](), 0, 0
     for label in (structs.replace(label, who=label.who or person) for label in results):
         old = before.get((label.item, label.who))
-        equal = old is not None and (label.answer, label.scale) == (old.answer, old.scale)
         key = (label.item, label.who, label.answer, label.scale, time_of(label))
-        if (label.at and key in known) or (equal and not label.at):
+        if (twin := known.get(key) if label.at else old) is not None and _adds_nothing(label, twin):
             there += 1
             continue
         named.append(label if label.at else structs.replace(label, at=now("milliseconds")))
-        unchanged += old is not None and (equal or time_of(named[-1]) < time_of(old))
+        if old is not None:
+            equal = (label.answer, label.scale) == (old.answer, old.scale)
+            unchanged += equal or time_of(named[-1]) < time_of(old)
     notes = []
     if there:
         notes.append(f"{counted(there, 'label is', 'labels are')} already there")
@@ -112,6 +114,16 @@ def import_labels(
         why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
         notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
     return named, notes
+
+
+def _adds_nothing(label: Label, stored: Label) -> bool:
+    """Return True if a stored label of the same item and person says all that `label` says."""
+    if (label.answer, label.scale) != (stored.answer, stored.scale):
+        return False
+    if stored.reason == TAKEN_BACK and label.reason != TAKEN_BACK:  # "unsure" is an answer again
+        return False
+    pairs = ((getattr(label, name), getattr(stored, name)) for name in ("reason", "guideline", "design"))
+    return all(new is None or new == old for new, old in pairs)
 
 
 class LabelFile:

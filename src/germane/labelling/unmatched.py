@@ -89,6 +89,12 @@ def gold_ids(sample: Sample) -> list[str]:
     return list(dict.fromkeys([*(sample.qrels or ()), *members]))
 
 
+def _relevant(sample: Sample) -> list[str]:
+    """Return the gold ids of a sample whose grade is positive, or that have none."""
+    grades = sample.qrels or {}
+    return [name for name in gold_ids(sample) if grades.get(name, 1) > 0]
+
+
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     """Yield (n, note): a note that n gold ids were not retrieved, or only in another spelling."""
     of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
@@ -104,8 +110,8 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     queries = []
     for sample in report.tables.samples_of(zero):
         found = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
-        gold, grades = gold_ids(sample), sample.qrels or {}
-        missed = [name for name in gold if grades.get(name, 1) > 0 and name not in found]
+        gold = gold_ids(sample)
+        missed = [name for name in _relevant(sample) if name not in found]
         queries.append((missed, [name for name in found if name not in gold]))
     if pairs := near_misses(queries):
         yield near_note(pairs)
@@ -119,8 +125,7 @@ def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[
     """
     gold, listed = dict[str, None](), dict[str, None]()
     for sample in samples:
-        grades = sample.qrels or {}
-        gold |= dict.fromkeys(name for name in gold_ids(sample) if grades.get(name, 1) > 0)
+        gold |= dict.fromkeys(_relevant(sample))
         listed |= dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
     is_met = not gold.keys().isdisjoint(listed)
     return (list(gold) if listed and not is_met else []), len(gold), listed.keys()

@@ -112,11 +112,11 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 
     Raises InputError if there is no such prompt, or if the file is invalid.
     """
-    kinds: dict[str, type[AnyQuestion]] = {}
-    for installed in (False, True) if question is None else ():  # else the prompt asks the longest kind named
-        kinds = known_kinds(installed=installed)
-        named = [kind for kind in kinds if f"{name}_".startswith(f"{kind}_")]
-        question = question or (kinds[max(named, key=len)] if named else None)
+    for installed in (False, True):  # other packages' add-ons are searched only for a name that is unknown
+        if question is None:
+            kinds = known_kinds(installed=installed)
+            named = [kind for kind in kinds if f"{name}_".startswith(f"{kind}_")]
+            question = kinds[max(named, key=len)] if named else None  # the longest kind
     if question is None:
         names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
         raise InputError(f"there is no prompt named {name!r}", fix=f"use one of {names}")

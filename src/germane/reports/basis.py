@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,9 @@ def summaries_of(
 ) -> tuple[list[MeasureSummary], Corrections | None]:
     """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
     corrections, summaries = None, list[MeasureSummary]()
+    labelled, mixed = cache(lambda: _labelled(tables)), cache(lambda: _mixed(tables))  # read once, if at all
     for line in summarise(tables.scores, clusters=tables.clusters()):
-        basis = basis_of(tables, manifest, line)
+        basis = basis_of(tables, manifest, line, labelled, mixed)
         mean, why = None, ""
         if basis.source == "judge":
             why = "nothing was measured" if line.mean is None else "no human labels"
@@ -42,7 +44,13 @@ def summaries_of(
     return summaries, corrections
 
 
-def basis_of(tables: Tables, manifest: Mapping[str, Json], line: MeasureSummary) -> Basis:
+def basis_of(
+    tables: Tables,
+    manifest: Mapping[str, Json],
+    line: MeasureSummary,
+    labelled: Callable[[], int],
+    mixed: Callable[[], float | None],
+) -> Basis:
     """Return the basis of a system's mean, that is, whose labels it is computed from."""
     canonical, measure, judge = line.type, known_measure(line.type), JudgeLine.stored(manifest.get("judge"))
     reads, asked = manifest.get("reads") or {}, manifest.get("asked") or {}
@@ -71,14 +79,6 @@ def basis_of(tables: Tables, manifest: Mapping[str, Json], line: MeasureSummary)
     references = {"with_reference", "without_reference"}
     of_measure = (manifest.get("references") or {}).get(canonical)
     with_counts = [of_measure] if of_measure else [count for count in counts if references & count.keys()]
-    mixed = None
-    if source == "best":  # the proportion of passages labelled by people among all labelled or judged ones
-        labels = [label for label in tables.labels if label.kind == "relevance"]
-        people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
-        labelled = {label.item for label in labels}
-        judged = sum(row.kind == "relevance" and row.item not in labelled for row in tables.places)
-        mixed = people / (people + judged) if people + judged else None
-    answers = {(label.item, label.who): label.answer for label in tables.labels}
     return Basis(
         source=source,
         calibrated=False,
@@ -86,12 +86,27 @@ def basis_of(tables: Tables, manifest: Mapping[str, Json], line: MeasureSummary)
         modes=modes,
         fused=sum(count.get("fused", 0) for count in counts),
         **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
-        mixed=mixed,
-        labels=sum(answer is not None for answer in answers.values()),
+        mixed=mixed() if source == "best" else None,
+        labels=labelled(),
         stand_in=bool(judge.stand_in) and set(kinds) != {"script"},
         outdated=outdated,
         interval_note=note,
     )
+
+
+def _labelled(tables: Tables) -> int:
+    """Return the number of people's labels; labels without an answer are not counted."""
+    answers = {(label.item, label.who): label.answer for label in tables.labels}
+    return sum(answer is not None for answer in answers.values())
+
+
+def _mixed(tables: Tables) -> float | None:
+    """Return the proportion of passages labelled by people among all labelled or judged ones, or None."""
+    labels = [label for label in tables.labels if label.kind == "relevance"]
+    people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
+    labelled = {label.item for label in labels}
+    judged = sum(row.kind == "relevance" and row.item not in labelled for row in tables.places)
+    return people / (people + judged) if people + judged else None
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:

@@ -163,7 +163,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
                     weights = np.repeat(1 / (np.repeat(counts, counts) * size), lengths)
                 own, known = str(settings.scale), zip(places.scale, places.labelled.tolist(), strict=True)
                 scales = [scale if of_judge else own for scale, of_judge in known]
-                sample, grades, weight = (of.tolist() for of in (places.sample, places.level, weights))
+                sample, grades, weight = (of.tolist() for of in (places.sample, places.grades, weights))
                 passages = zip(sample, places.items, scales, grades, weight, strict=True)
                 found[names] += ((here[at], *passage) for at, *passage in passages if at in here)
                 if measure.name not in PASSAGE_MEANS:

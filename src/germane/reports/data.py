@@ -10,7 +10,7 @@ from itertools import groupby
 from math import fsum, inf
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.tables import Tables
+from germane.measures.declaration import BORDERLINE, PASS, STRICT, Grader
 from germane.measures.measure import Measure
 from germane.places.lists import PlaceRow
 from germane.reports.gates import GateResult, Verdict, decide
@@ -28,9 +29,6 @@ from germane.tables.judgements import JudgeLine
 from germane.tables.labels import Label
 from germane.tables.scores import Frame, SampleKey, to_frame
 from germane.types import Json, Judgement, Sample, Score, freeze
-
-if TYPE_CHECKING:
-    from germane.measures.declaration import Grader
 
 __all__ = ["ReportData", "models_in"]
 
@@ -81,12 +79,6 @@ def case_of(
 
     `open_to` names measures judged by a stand-in for a model; a verdict that depends on them is undecided.
     """
-    from germane.measures.declaration import (  # not at the top: `germane rank` needs none
-        BORDERLINE,
-        PASS,
-        STRICT,
-    )
-
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
     weights = [1.0 if grader is None else grader.weight for _, grader in due]
@@ -138,8 +130,6 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """Return the grader in a JSON object that `dump_grader` wrote."""
-    from germane.measures.declaration import Grader  # not at the top: `germane rank` needs no graders
-
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 
 

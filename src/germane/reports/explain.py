@@ -75,19 +75,18 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         StoredAnswers(report.tables.judgements_of(items) if items else ()).label(places)
         least = least_level(measure)
         for number, key in enumerate(samples):
-            calls = []
-            for span in places.spans_of(number, None):
-                call = ""
-                for at in span[:20]:
-                    if places.labelled[at]:
-                        call += "■" if places.level[at] >= least else "□"
-                    else:  # the judge failed, or nobody was asked
-                        call += "?" if at in places.failed else "·"
-                calls.append(call or "-")
-            signs[key] = "|".join(calls)
+            spans = [span[:20] for span in places.spans_of(number, None)]
+            signs[key] = "|".join("".join(_sign(places, at, least) for at in span) or "-" for span in spans)
     for score in scores:
         sample = samples.get(score.key)
         yield signs.get(score.key, ""), score, sample.query if sample else ""
+
+
+def _sign(places: Places, at: int, least: float) -> str:
+    """Return ■ if the passage in row `at` is relevant, □ if not, · if unjudged, ? if the judge failed."""
+    if not places.labelled[at]:
+        return "?" if at in places.failed else "·"
+    return "■" if places.level[at] >= least else "□"
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:

@@ -170,6 +170,10 @@ class Gate:
             of = f"{self.mean_of}({of})"
         return f"{how}({of}){self.op}{self.limit:g}"
 
+    def name(self, system: str) -> str:
+        """Return the gate's text followed by the system's name, if any, as in `RR>=0.5 [bm25]`."""
+        return f"{self} [{system}]" if system else str(self)
+
     def holds(self, low: float, high: float) -> GateOutcome:
         """Return the outcome for a value between `low` and `high`; undecided if the limit is there too."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
@@ -256,7 +260,7 @@ def check_gate(
         elif summary.mean_bounds is not None and summary.edges is not None:
             bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
             outcome, detail = _uncorrected(gate, summary, bounds)
-        name = f"{gate} [{summary.system}]" if summary.system else str(gate)
+        name = gate.name(summary.system)
         result = GateResult(gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by)
         trials = summary.trials_in_words()
         unit, more = ("case", f", {trials}") if trials else ("sample", "")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from html import escape
 from math import fsum, inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -390,18 +390,20 @@ def open_together(
         ranges,
         directions,
     )
-    for at, one in enumerate(opened):
-        if isinstance(one, ReportData):
-            continue
-        tables, cluster_of = BlockRows(), dict[str, str]()
-        for row in one[1]:
-            status: Status = "error" if row.value is None else "ok"
-            of = row.sample, row.system, row.trial, row.measure, types[row.measure]
-            tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
-            if row.cluster:
-                cluster_of[row.sample] = row.cluster
-        tables.cluster_of = cluster_of
-        manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
-        opened[at] = report = ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
-        report.where = one[0]
-    return cast("list[ReportData]", opened), notes
+    return [one if isinstance(one, ReportData) else _report_of_results(*one, types) for one in opened], notes
+
+
+def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[str, str]) -> ReportData:
+    """Return the rows of another program's result file as a report; `types` has each canonical name."""
+    tables, cluster_of = BlockRows(), dict[str, str]()
+    for row in rows:
+        status: Status = "error" if row.value is None else "ok"
+        of = row.sample, row.system, row.trial, row.measure, types[row.measure]
+        tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
+        if row.cluster:
+            cluster_of[row.sample] = row.cluster
+    tables.cluster_of = cluster_of
+    manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
+    report = ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
+    report.where = path
+    return report

@@ -154,6 +154,39 @@ def test_a_batch_that_expires_half_way_is_read_and_goes_on() -> None:
         assert values(done) == live()[0]
 
 
+def test_a_deleted_file_of_errors_loses_no_answer_of_the_other() -> None:
+    """The requests that it told of make the next round."""
+    usual = OpenAIBatchServer.route
+
+    class Deleting(OpenAIBatchServer):
+        def route(self, *asked: Any) -> Any:
+            gone = str(self.batches[0].called.get("files", {}).get("error_file_id")) if self.batches else ""
+            return (404, {}) if gone and gone in asked[1] else usual(self, *asked)
+
+    with Deleting(lambda asked: Act(status=429, error="busy") if asked.number == 1 else None) as server:
+        start(server, "--later")
+        found = values(finish(server))
+        assert server.batches[0].called["files"].keys() >= {"error_file_id"}
+        assert len(server.batches) == 2
+        assert found == live()[0]
+        assert paid_once(server)
+
+
+def test_a_failed_batch_whose_file_is_deleted_keeps_its_reason() -> None:
+    """The reason says what to change; that a file is missing does not."""
+
+    class Failing(OpenAIBatchServer):
+        def route(self, *asked: Any) -> Any:
+            if asked[0] == "GET" and asked[1].startswith("/v1/batches/"):
+                told = {"status": "failed", "errors": {"data": [{"message": "no quota left"}]}}
+                return 200, {"id": "b", "error_file_id": "gone", **told}
+            return (404, {}) if "gone" in asked[1] else super().route(*asked)
+
+    with Failing() as server:
+        start(server, "--later")
+        assert "no quota left" in resume(server, "--later").err
+
+
 def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_round() -> None:
     """As live: all lines of the first batch fail, and say why; also where another process sends."""
     with OpenAIBatchServer(temperature=False) as server:

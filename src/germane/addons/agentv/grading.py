@@ -39,6 +39,17 @@ from germane.yamltext import node_of
 _IN_FLIGHT, _SECONDS = 4, 120.0
 
 
+def _proxy_judge(url: str, token: str) -> LLMJudge:
+    """Return the judge behind an eval runner's proxy at `url`.
+
+    Its answers are not stored for later runs, because the model behind the proxy is unknown.
+    """
+    judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
+    judge.name, judge.kept, judge.stored = "proxy", True, False
+    judge.identity = FrozenDict({"judge": "proxy", "url": url})
+    return judge
+
+
 class _Runner:
     """A chat model that sends its prompts to an eval runner's proxy at `url`, with a bearer token."""
 
@@ -216,12 +227,7 @@ def grade_stdin(
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))
     if who is None and proxy:
-        who = LLMJudge(
-            _Runner(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", "")), concurrency=_IN_FLIGHT
-        )
-        # answers are not stored for later runs, because the model behind the proxy is unknown
-        who.name, who.kept, who.stored = "proxy", True, False
-        who.identity = FrozenDict({"judge": "proxy", "url": proxy})
+        who = _proxy_judge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     store = open_ledger(None if no_cache else ledger_address(ledger))
     expected, settings = options.expected_relevant_count, Settings.of(against, scale, None)
     grader = MeasureGrader(

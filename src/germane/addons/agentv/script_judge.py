@@ -33,6 +33,7 @@ AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, S
 """A function that asks the judge and returns its answers, such as `asker.judge`."""
 MAX_BODY = 4_000_000
 """The most bytes in a request's body; a larger request is refused."""
+_NO_QUESTION = "Missing required field: question"
 
 
 class Loopback(ThreadingHTTPServer):
@@ -95,14 +96,15 @@ class Loopback(ThreadingHTTPServer):
             self.stopped = stopped if isinstance(stopped, GermaneError) else None
             why = str(stopped) or "the evaluation was stopped"
             raise _Denied(HTTPStatus.SERVICE_UNAVAILABLE, why) from None
-        responses = [_response(None if question is None else next(answers)) for question in questions]
+        results = [None if question is None else next(answers) for question in questions]
         if is_batch:
-            return {"responses": responses}
-        (response,) = responses
-        if not response["output"]:  # an error
-            status = HTTPStatus.INTERNAL_SERVER_ERROR if valid else HTTPStatus.BAD_REQUEST
-            raise _Denied(status, response["rawText"].removeprefix("Error: "))
-        return response
+            return {"responses": list(map(_response, results))}
+        (result,) = results
+        if result is None:
+            raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
+        if isinstance(result.value, Unanswered):
+            raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, result.value.why)
+        return _response(result)
 
 
 class _Denied(Exception):
@@ -120,7 +122,7 @@ def _question(request: Json) -> TextCompletion | None:
 def _response(answer: Answer | None) -> dict[str, Json]:
     """Return the JSON response with the judge's answer or error, with the keys of AgentV 2 and 4."""
     if answer is None or isinstance(answer.value, Unanswered):
-        why = "Missing required field: question" if answer is None else answer.value.why
+        why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
     messages, usage = [{"role": "assistant", "content": answer.value}], answer.judgement.usage
     tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
@@ -214,28 +216,15 @@ async def _run(question: ScriptGrade, own: Mapping[str, str]) -> Reply:
         argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
     else:
         command = shlex.join(command)
-    failed, ms, provenance = "", None, FrozenDict(of=question.of)
+    provenance = FrozenDict(of=question.of)
     try:
         finished = await run_program(
             argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
         )
     except OSError as fault:
-        failed = f"could not start `{command}` in {question.cwd}: {fault.strerror or fault}"
+        failed, ms = f"could not start `{command}` in {question.cwd}: {fault.strerror or fault}", None
     else:
-        ms = finished.ms
-        if finished.timed_out:
-            failed = f"`{command}` was stopped after {question.timeout:g} s{_printed(finished)}"
-        elif finished.flooded:
-            failed = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
-        elif finished.code and question.agentv:  # in AgentV's words
-            failed = ": ".join(
-                filter(None, [f"Code evaluator exited with code {finished.code}", finished.tail(TAIL)])
-            )
-        elif finished.code:
-            hint = "is the program installed and on PATH? " if finished.code == 127 else ""
-            hint += "`env: [NAME]` passes more environment variables on"
-            printed = _printed(finished) or "; it printed nothing"
-            failed = f"`{command}` ended with exit code {finished.code} ({hint}){printed}"
+        failed, ms = _failure(question, command, finished), finished.ms
     if failed and not question.agentv:
         return Reply(error=failed, ms=ms)
     if failed:
@@ -261,6 +250,23 @@ async def _run(question: ScriptGrade, own: Mapping[str, str]) -> Reply:
         number = isinstance(score, int | float) and not isinstance(score, bool)
         payload = {**result, "score": score if number else 0, "assertions": []}
     return Reply(payload=payload, ms=ms, provenance=provenance)
+
+
+def _failure(question: ScriptGrade, command: str, finished: Finished) -> str:
+    """Return why a program that ended has failed, or "" if it has not."""
+    if finished.timed_out:
+        return f"`{command}` was stopped after {question.timeout:g} s{_printed(finished)}"
+    if finished.flooded:
+        return f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
+    if not finished.code:
+        return ""
+    if question.agentv:  # in AgentV's words
+        code, stderr = f"Code evaluator exited with code {finished.code}", finished.tail(TAIL)
+        return f"{code}: {stderr}" if stderr else code
+    hint = "is the program installed and on PATH? " if finished.code == 127 else ""
+    hint += "`env: [NAME]` passes more environment variables on"
+    printed = _printed(finished) or "; it printed nothing"
+    return f"`{command}` ended with exit code {finished.code} ({hint}){printed}"
 
 
 def _printed(finished: Finished) -> str:

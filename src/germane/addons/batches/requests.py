@@ -343,11 +343,12 @@ def _judgements(
     """Return a judgement per question, or an error; the first contains the usage of the whole request."""
     judge, rows, items = Judge(), dict[int, Mapping[str, Json]](), list[FusedRequest]()
     judge.name, judge.identity = record["judge"], freeze(record["identity"])
+    kinds = _kinds()
     for some in record["items"]:
         items.append(FusedRequest(""))
         for row in some:
             try:
-                question = _kinds()[row["kind"]](**freeze(row["fields"]))
+                question = kinds[row["kind"]](**freeze(row["fields"]))
             except (KeyError, TypeError):
                 problem = "the question was sent by another version of germane; send it again"
                 raise AnswerError(problem) from None

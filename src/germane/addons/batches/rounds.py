@@ -112,15 +112,18 @@ class BatchClient:
         errors = _list(_object(batch.get("errors")).get("data")) if batch["status"] == "failed" else []
         why = "; ".join(dict.fromkeys(str(_object(error).get("message") or error) for error in errors[:5]))
         names = filter(None, (batch.get("output_file_id"), batch.get("error_file_id")))
-        files = [await self._download(f"files/{file}/content") for file in names]
+        files = list[IO[bytes]]()
+        for file in names:
+            with suppress(AbsentBatch):  # a deleted file: its requests have no answer, and `why` is kept
+                files.append(await self._download(f"files/{file}/content"))
         return why, (line for file in files for line in self._lines(file))
 
     async def _download(self, path: str) -> IO[bytes]:
-        kept = tempfile.TemporaryFile()  # noqa: SIM115 - it is read, and closed, by _lines
         try:
             async with self._client.stream("GET", self._service.at(path)) as response:
                 if response.status_code != 200:
                     self._refused("GET", path, response.status_code, await response.aread())
+                kept = tempfile.TemporaryFile()  # noqa: SIM115 - it is read, and closed, by _lines
                 async for chunk in response.aiter_bytes():
                     kept.write(chunk)
         except httpx2.RequestError as error:

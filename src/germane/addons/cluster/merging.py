@@ -24,7 +24,6 @@ import msgspec
 
 from germane.clean import some_of
 from germane.cli.printing import Outputs, check_writable, finish
-from germane.comparison.regression import settle_changes
 from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import Spec, differing_options
@@ -236,6 +235,8 @@ def merge_parts(
         over=str(stopped[0]["reasons"][0]) if stopped else "",
     )
     if before is not None:
+        from germane.comparison.regression import settle_changes
+
         settle_changes(report, before, every=options["fail_on_regression"])
     report.finish(folder)
     return report, before

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from germane.addons.draft.drafting import Search, draft_question
-from germane.addons.draft.passages import Passage, Turn, terms
+from germane.addons.draft.passages import DraftCorpus, Passage, Turn, terms
 from germane.addons.draft.questions import Standalone, content_words, function_words
 from germane.clean import clean, counted
 from germane.cli.keyboard import keyboard
@@ -165,6 +165,24 @@ def read_document(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) and "corpus" in document else None
+
+
+def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
+    """Return the folder's draft.json, or {} if it has none.
+
+    Raises InputError if its samples are not drafted ones, or were drafted from another corpus.
+    """
+    fix = "name another folder with -o"
+    before = read_document(folder)
+    if before is None:
+        if (folder / SAMPLES).exists():
+            raise InputError(f"{folder / SAMPLES} was not written by germane draft", fix=fix)
+        return {}
+    if (digest := before["corpus"]["digest"]) != source.digest:
+        drafted = f"{before['corpus'].get('name')} ({digest[:12]})"
+        problem = f"{folder} was drafted from {drafted}, not from {source.name} ({source.digest[:12]})"
+        raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
+    return before
 
 
 def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

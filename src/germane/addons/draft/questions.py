@@ -52,7 +52,8 @@ class Candidate(PayloadModel):
     question: StrictStr
     answer: Reason = ""
     quotes: Annotated[
-        list[StrictStr], BeforeValidator(lambda value: [value] if isinstance(value, str) else value or [])
+        list[StrictStr],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else [] if value is None else value),
     ] = Field(default_factory=list, description="copied from the passage to the letter")
 
 
@@ -309,7 +310,7 @@ def faults(
     if not allow_personal and (what := personal_data(everything)):
         yield "personal data", what
     text, scripts, hits = folded(question), scripts_in(question), language_of(question)[1]
-    for known in _languages():  # phrases such as "the passage"
+    for known in _languages():  # is there a phrase that refers to a text that is not shown?
         spoken = known.script != "Latin" or known.name == "english" or hits[known.name]
         if known.script in scripts and spoken and (match := known.pointing.search(text)):
             yield "points at the text", match.group()

@@ -62,22 +62,9 @@ def draft(
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)
     spec = Spec.of(judge=judge, reading="single", **of_run)
-    checker = pick_judge(spec.in_project())
-    author = checker if writer is None else pick_judge(spec.in_project().but(judge=writer))
-    if checker is None or author is None:
-        raise no_judge(["draft"])
-    for one in (checker, author):
-        if one.stand_in or not one.stored:
-            problem = f"{one.name} is not a model, so it cannot write or check questions"
-            raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
+    checker, author = _judges(spec.in_project(), writer)
     source = passages.read_corpus(corpus, number)
-    before, fix = files.read_document(output), "name another folder with -o"
-    if before is None and (output / files.SAMPLES).exists():
-        raise InputError(f"{output / files.SAMPLES} was not written by germane draft", fix=fix)
-    if before is not None and (digest := before["corpus"]["digest"]) != source.digest:
-        drafted = f"{before['corpus'].get('name')} ({digest[:12]})"
-        problem = f"{output} was drafted from {drafted}, not from {source.name} ({source.digest[:12]})"
-        raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
+    before = files.check_folder(output, source)
     real = _real_questions(like) if like is not None else []
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = passages.draw(source.usable, seed, shares, styles)
@@ -97,8 +84,16 @@ def draft(
         async with Asker(
             lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replay or ""
         ) as asking:
-            ahead = 2 * (spec.jobs or _AHEAD)
-            drafter = Drafter(asking, search, order, seed, language or "", shown, allow_personal, ahead)
+            drafter = Drafter(
+                asking,
+                search,
+                order,
+                seed=seed,
+                language=language or "",
+                examples=shown,
+                allow_personal=allow_personal,
+                ahead=2 * (spec.jobs or _AHEAD),
+            )
             try:
                 await drafter.run()
             except (LimitReached, JudgeError) as error:
@@ -112,7 +107,20 @@ def draft(
     finally:
         if store is not None:
             store.close()
-    return _finish(drafter, source, (checker, author), real, output, before or {}, json=json)
+    return _finish(drafter, source, (checker, author), real, output, before, json=json)
+
+
+def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
+    """Return the judge and the writer. Raises InputError if none is given, or one cannot write questions."""
+    checker = pick_judge(spec)
+    author = checker if writer is None else pick_judge(spec.but(judge=writer))
+    if checker is None or author is None:
+        raise no_judge(["draft"])
+    for one in (checker, author):
+        if one.stand_in or not one.stored:
+            problem = f"{one.name} is not a model, so it cannot write or check questions"
+            raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
+    return checker, author
 
 
 def _finish(

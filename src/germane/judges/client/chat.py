@@ -242,7 +242,8 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
     elif finish == "content_filter":
         refusal = "the provider's content filter stopped the answer"
     if calls := message.get("tool_calls"):
-        functions = [_object(_object(call).get("function")) for call in calls if isinstance(calls, list)]
+        listed = calls if isinstance(calls, list) else []
+        functions = [_object(_object(call).get("function")) for call in listed]
         given = [one.get("arguments") for one in functions if one.get("name") in (name, None, "")]
         if not given or any(arguments != given[0] for arguments in given):
             text, problem = "", f'the function "{name}" must be called once, with one answer'

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.chat import (
@@ -39,6 +39,9 @@ from germane.judges.judge import GaveUp, waiting
 from germane.questions.fusing import Ask
 from germane.types import Json
 
+if TYPE_CHECKING:
+    from germane.judges.client.transport import Secrets
+
 MOST_THOUGHTS = 1 << 14  # maximum tokens for a model's reasoning if the user set no limit
 _HOPELESS = 30  # refused requests after which the client gives up an endpoint that has never answered
 _DOWN = 2  # the pause between requests to an endpoint that is down is the backoff after this many failures
@@ -59,7 +62,7 @@ class Transport(Protocol):
     """What sends requests: HTTPTransport, FunctionTransport or PydanticAITransport."""
 
     url: str  # the name in error messages
-    secrets: Any  # the Secrets to mask in responses
+    secrets: Secrets  # the keys to mask in responses
 
     async def send(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Send one request and return the response; raises TransportError if there is none."""

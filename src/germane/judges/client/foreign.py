@@ -75,11 +75,8 @@ class PydanticAITransport:
         if not self._entered:
             self._entered = True
             await self.model.__aenter__()
-        request, messages, parts = (
-            json.loads(body),
-            list[ModelMessage](),
-            {"system": SystemPromptPart, "user": UserPromptPart},
-        )
+        request, messages = json.loads(body), list[ModelMessage]()
+        parts = {"system": SystemPromptPart, "user": UserPromptPart}
         for message in request["messages"]:
             content = message["content"]
             if message["role"] == "assistant":

@@ -130,15 +130,13 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     in it. Raises InputError if the provider is unknown, or if the model or the base URL is missing.
     """
     name, url = spec.strip(), ""
-    server = name.partition("@")[2]
+    before, at, server = name.partition("@")
     if match := _URL.search(name):
         name, url = name[: match.start()], match[1]
-    elif ((":" in server or "/" in server) and not name.partition("@")[0].endswith(":")) or name.endswith(
-        "@"
-    ):  # the URL of a server lacks http://; other names may hold an @, as openai:@cf/MODEL
+    elif at and (name.endswith("@") or (not before.endswith(":") and (":" in server or "/" in server))):
+        # the URL of a server lacks http://; a model's name may contain an @ too, as in openai:@cf/MODEL
         shown = mask_urls(server.rpartition("@")[2])  # without a login
-        fix = f"write {name.partition('@')[0]}@http://HOST:PORT/v1"
-        raise InputError(f"{shown!r} is not the URL of a server", fix=fix)
+        raise InputError(f"{shown!r} is not the URL of a server", fix=f"write {before}@http://HOST:PORT/v1")
     provider_name, _, model = map(str.strip, name.partition(":"))
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
@@ -150,7 +148,13 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     if not model:
         fix = f"write {provider_name}:MODEL"
         raise InputError(f"the provider {provider_name} has no default model", fix=fix)
-    value = base_url or url or os.environ.get(provider.base, "").strip()
+    value = base_url or url
+    if not value and (value := os.environ.get(provider.base, "").strip()) and provider is PROVIDERS["ollama"]:
+        scheme, _, rest = value.strip("\"'").rpartition("://")  # it may lack the scheme, the host or the port
+        address, slash, path = rest.partition("/")
+        address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
+        port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
+        value = f"{scheme or 'http'}://{address}{port}{slash}{path}"
     if not (value or provider.url):
         raise InputError(
             f"the provider {provider_name} has no default base URL",
@@ -189,12 +193,6 @@ def check_headers(headers: Mapping[str, str]) -> None:
 def _tidy(url: str, provider: Provider) -> str:
     """Return a base URL in canonical form. Raises InputError if it is invalid or contains a password."""
     fix = "write http://HOST:PORT/v1"
-    if provider is PROVIDERS["ollama"]:  # OLLAMA_HOST may lack the scheme, the host or the port
-        scheme, _, rest = url.strip("\"'").rpartition("://")
-        address, slash, path = rest.partition("/")
-        address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
-        port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
-        url = f"{scheme or 'http'}://{address}{port}{slash}{path}"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host = parts.hostname or ""

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from germane.clean import MASK, hidden_in, mask_urls
@@ -23,9 +23,6 @@ from germane.types import Json
 from germane.version import __version__
 
 __all__ = ["Secrets", "prompt_of"]
-
-if TYPE_CHECKING:
-    pass
 
 LARGEST = 8_000_000  # maximum bytes of a response: no answer is that long
 SHARED_BY = 8  # requests per client; small pools are faster, because each request visits all connections

@@ -68,9 +68,8 @@ def overlaps(
     """
     asked, passed = [words(text) for text in questions], list(rest)
     uses = Counter(word for text in passed[:_LOOKED_AT] for word in stems(text))
-    most = max(
-        _FEW, _COMMON * min(len(passed), _LOOKED_AT)
-    )  # more frequent words tell no passage from another
+    # words in more passages than this are too common to tell one passage from another
+    most = max(_FEW, _COMMON * min(len(passed), _LOOKED_AT))
     content, runs, shares = list[Terms](), list[Words](), list[float]()
     grams: dict[Words, list[int]] = defaultdict(list)  # questions by the first words of their longest run
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)  # and by content word, with its weight

@@ -113,7 +113,7 @@ class TestSet:
             for name, gold in grades.items():
                 if name not in known:
                     known[name] = self._queries[name, ""] = TestQuery(name)
-                known[name].gold |= dict.fromkeys(doc for doc, grade in gold.items() if grade > 0)
+                known[name].gold |= _relevant(gold)
         for path in runs:
             self.systems[path.name] = None
             for name, docs in read_run(path).items():
@@ -125,7 +125,7 @@ class TestSet:
         query = self._queries.setdefault(name, TestQuery(sample.id, sample.query))
         query.situation = "\n".join(str(message.content) for message in sample.history)
         query.cluster = query.cluster or sample.cluster
-        query.gold |= dict.fromkeys(doc for doc, grade in (sample.qrels or {}).items() if grade > 0)
+        query.gold |= _relevant(sample.qrels or {})
         query.gold |= dict.fromkeys(chain.from_iterable(sample.gold or ()))
         query.gold |= dict.fromkeys(piece.doc for piece in sample.evidence or () if piece.doc)
         query.quotes |= dict.fromkeys(piece.quote for piece in sample.evidence or () if piece.quote)
@@ -156,6 +156,11 @@ class TestSet:
             self.rest.append(text)
         elif (at := int(self._random.integers(self._count))) < DRAWN:
             self.rest[at] = text
+
+
+def _relevant(grades: Mapping[str, int]) -> dict[str, None]:
+    """Return the documents with a positive grade, as the keys of a dict."""
+    return dict.fromkeys(doc for doc, grade in grades.items() if grade > 0)
 
 
 def trec_kind(path: Path) -> Literal["gold", "run", ""]:

@@ -228,9 +228,7 @@ def _queries(
                 context["text"] = passages.setdefault(context["text"], len(passages))
         details.append({name: value for name, value in facts.items() if value not in (None, [], "")})
     by_measure = [[of.get(name) for of in measured] for name in report.measures]
-    # rounded, so that equal scores of a report and its baseline stay equal
-    exact = [[line.value if line else None for line in of] for of in by_measure]
-    columns["values"] = [[of if of is None else round(of, 6) for of in row] for row in exact]
+    columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
     columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
     # the sources of labels in the strips, those that measures use first; the judge's without labels
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
@@ -306,6 +304,11 @@ def _last_list(document: ExplainDocument) -> list[Json]:
     return [[place.id or place.item[:8], _signs(place.labels)] for place in places]
 
 
+def _rounded(value: float | None) -> float | None:
+    """Return a score rounded to six digits, so that equal scores of a report and its baseline stay equal."""
+    return None if value is None else round(value, 6)
+
+
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
     report, ids = excerpt.report, excerpt.report.case_scores.numbers
@@ -314,8 +317,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
-        exact = {line.measure: line.value for line in document.measures}
-        values = {name: of if of is None else round(of, 6) for name, of in exact.items()}
+        values = {line.measure: _rounded(line.value) for line in document.measures}
         rows[sample.key] = {"places": _last_list(document), "values": [values.get(name) for name in measures]}
     # if the baseline has one system, each system is compared with it, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
@@ -413,8 +415,6 @@ def _first(report: ReportData) -> tuple[list[MeasureSummary], MeasureSummary | N
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     if first is None:
         return [], None
-    lines, good = (
-        [line for line in summaries if line.measure == first.measure],
-        Measure.remembered(first.type).definition.good,
-    )
+    lines = [line for line in summaries if line.measure == first.measure]
+    good = Measure.remembered(first.type).definition.good
     return lines, max(lines, key=lambda summary: good(summary.mean or 0.0))

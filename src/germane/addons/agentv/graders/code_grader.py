@@ -1,4 +1,4 @@
-"""A grader that runs the user's program (the code-judge protocol), and prompts from it to the judge."""
+"""A grader that runs the user's program (the code-judge protocol), and the prompts that the program sends to the judge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictStr
 
-from germane.addons.agentv.graders.transcript import resolve_cwd, script_document
+from germane.addons.agentv.graders.transcript import names_of, resolve_cwd, script_document
 from germane.clean import fold
 from germane.errors import AnswerError
 from germane.evalfiles import Case
@@ -243,7 +243,7 @@ class CodeGrader(CaseGrader):
             env=self.env,
             max_calls=self.max_calls,
             agentv=self.agentv,
-            of=(case.sample.id, case.sample.system, str(case.sample.trial), self.label),
+            of=names_of(case, self.label),
         )
         result = yield from ask(question)
         return replace(result, verdict=None)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_v
 from germane.addons.agentv.evalfile import assertions_in
 from germane.addons.agentv.graders.code_grader import ScriptGrade
 from germane.addons.agentv.graders.llm_grader import FreeForm, capped, prompt_text, template_of, unjudged
-from germane.addons.agentv.graders.transcript import resolve_cwd
+from germane.addons.agentv.graders.transcript import names_of, resolve_cwd
 from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
@@ -198,7 +198,7 @@ class Composite(CaseGrader):
             document=freeze({"results": results}),
             cwd=self.aggregator.cwd,
             agentv=self.agentv,
-            of=(case.sample.id, case.sample.system, str(case.sample.trial), self.label),
+            of=names_of(case, self.label),
         )
         result = yield from ask(question)
         words = "Code evaluator failed", "Code aggregator failed"  # AgentV's

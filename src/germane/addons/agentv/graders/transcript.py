@@ -40,6 +40,11 @@ def resolve_cwd(keys: Keys, command: str) -> None:
         )
 
 
+def names_of(case: Case, grader: str) -> tuple[str, ...]:
+    """Return what identifies a run of a script: the sample's id, the system, the trial, the grader's name."""
+    return case.sample.id, case.sample.system, str(case.sample.trial), grader
+
+
 def answer_of(case: Case) -> str:
     """Return the system's answer: the response or, without it, the last text in the system's messages."""
     if case.sample.response is not None:
