@@ -37,3 +37,13 @@ def test_gold_over_what_came_back() -> None:
     assert report["nDCG@2"].mean == pytest.approx(1 / (2 + 2 / 1.5849625007211562))
     assert report["nDCG(ideal=retrieved)@2"].mean == pytest.approx(1.0)
     assert report["nERR(ideal=retrieved)@2"].mean == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("unlabelled", [0, 1, 30])
+def test_a_grade_above_the_scale_is_named_before_missing_labels(unlabelled: int) -> None:
+    """The error names a grade that somebody gave, not one that was tried for a passage without a label."""
+    contexts = [{"text": "a", "grade": 9}, *({"text": f"b {n}"} for n in range(unlabelled))]
+    report = evaluate([{"query": "x", "grade_scale": [0, 10], "contexts": contexts}], "ERR(labels=human)")
+    (score,) = report.scores()
+    assert score.status == "error"
+    assert "the grade 9 is higher than the highest grade, top=3; write top=9" in str(score.why)

@@ -12,7 +12,7 @@ from germane.cli.init import shipped
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 from germane.evalfiles.evalfile import EvalFile, GraderSpec, read_eval_file
-from germane.evaluation.plan import Plan, named_files
+from germane.evaluation.plan import YAML, Plan, named_files
 from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
@@ -49,13 +49,13 @@ def validate(
     for path in files:
         found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
         once = str(path) == "-"  # standard input is read once
-        if not (found or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
+        if not (found or unchecked or once) and path.stem != "targets" and path.suffix in YAML:
             with _noting(found):
                 judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
                 plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
                 plan.check(() if plan.asks_targets else None)
         faults += found
-        if not (found or once) and path.suffix not in _YAML:
+        if not (found or once) and path.suffix not in YAML:
             data.append(path)
     with _noting(faults):
         checks = check_test_set(TestSet(data, qrels, corpus)) if data else []
@@ -91,7 +91,6 @@ def _sorted(paths: Sequence[Path], *, has_gold: bool) -> tuple[list[Path], list[
     return list(files), sets, faults
 
 
-_YAML = (".yaml", ".yml")
 _NOWHERE = SourceLocation("")
 
 
@@ -106,7 +105,7 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
 
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
     """Return every fault of one file: an eval file, a targets file, or a file of samples."""
-    if path.suffix not in _YAML:
+    if path.suffix not in YAML:
         return faults_in(path, warn=warn)
     faults: list[InputError] = []
     unchecked = {} if unchecked is None else unchecked

@@ -252,19 +252,7 @@ def read_eval_file(
         return with_environment(parse_yaml(read_text(file), str(file)), strict=strict)
 
     root = parsed(path)
-    keys = {fold(key): key for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    ours = {fold(key) for key in (*EvalFile.spellings(), *EvalFile.ignored)}
-    unknown = {key for key, named in keys.items() if not named.startswith(("$", "x-", "_"))} - ours
-    reader: EvalFileReader | None = None
-    for installed in (False, True) if unknown else (False,):
-        for dialect in () if reader else all_of("dialects", installed=installed).values():
-            if reader is None and not keys.keys().isdisjoint(map(fold, dialect.keys)):
-                reader = load(dialect.read)
-    for key, named in keys.items() if reader is None else ():
-        if owner := absent("dialects", key):
-            problem = f"the key {named!r} needs the add-on {owner}, which is not installed"
-            raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
-    if reader is not None:
+    if reader := _reader_of(root):
         file = reader(path, root, parsed, warn, faults)
     else:
         own = read_model(EvalFile, root, faults, folder=path.resolve().parent, warn=warn)
@@ -278,6 +266,26 @@ def read_eval_file(
     if strict and faults:
         raise faults[0]
     return file
+
+
+def _reader_of(root: Node) -> EvalFileReader | None:
+    """Return the reader of the add-on to whose dialect a key of the file belongs, or None.
+
+    Raises InputError if that add-on is not installed.
+    """
+    keys = {fold(key): key for key, inner in (root.pairs or {}).items() if not inner.is_null()}
+    ours = {fold(key) for key in (*EvalFile.spellings(), *EvalFile.ignored)}
+    unknown = {key for key, named in keys.items() if not named.startswith(("$", "x-", "_"))} - ours
+    for installed in (False, True) if unknown else (False,):
+        for dialect in all_of("dialects", installed=installed).values():
+            if not keys.keys().isdisjoint(map(fold, dialect.keys)):
+                reader: EvalFileReader = load(dialect.read)
+                return reader
+    for key, named in keys.items():
+        if owner := absent("dialects", key):
+            problem = f"the key {named!r} needs the add-on {owner}, which is not installed"
+            raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
+    return None
 
 
 EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list[InputError]], EvalFile]
@@ -305,11 +313,13 @@ def content_text(content: Json) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
+    if not isinstance(content, list | tuple):
+        return json.dumps(content, ensure_ascii=False)
     parts: list[str] = []
-    for part in content if isinstance(content, list | tuple) else [content]:
+    for part in content:
         if isinstance(part, str):
             parts.append(part)
-        elif not isinstance(part, dict) or "type" not in part or part is content:
+        elif not isinstance(part, dict) or "type" not in part:
             return json.dumps(content, ensure_ascii=False)
         elif part["type"] == "file":
             shown = "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))

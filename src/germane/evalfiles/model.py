@@ -29,8 +29,8 @@ from germane.types import FrozenDict, Json, Step, freeze
 from germane.yamltext import Node
 
 __all__ = [
-    "Count", "Flag", "JsonMapping", "Keys", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel", "as_list",
-    "folder_of", "for_model", "names_of", "plain", "plain_value", "read_model",
+    "Count", "Flag", "JsonMapping", "Keys", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel",
+    "all_faults", "as_list", "folder_of", "for_model", "names_of", "plain", "plain_value", "read_model",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from functools import partial, wraps
 from itertools import chain, islice
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -166,7 +167,7 @@ async def aevaluate(
 
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("against scale rubric", (str,), "a string"),
-    ("replay folder", (str, Path), "a path"),
+    ("replay folder", (str, PathLike), "a path"),
     ("max_cost max_unmeasured", (Real,), "a number"),
     ("max_calls", (Integral,), "an integer"),
     ("allow_stand_in progress", (bool,), "True or False"),

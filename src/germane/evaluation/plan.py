@@ -152,8 +152,9 @@ class Plan:
         if (trials := spec.given.get("trials", 1)) > 1 and not self.asks_targets:
             problem = f"--trials {trials} needs a target to query; stored answers have one trial"
             raise InputError(problem, fix="name a target with --target, or leave out --trials")
-        for output in set(spec.outputs).difference(spec.given.get("outputs", ())) if spec.untrusted else ():
-            if not Path(output).resolve().is_relative_to(Path(spec.folder).resolve()):
+        named = spec.given.get("outputs", ())
+        for output in spec.outputs if spec.untrusted else ():
+            if output not in named and not Path(output).resolve().is_relative_to(Path(spec.folder).resolve()):
                 problem = (
                     f"the untrusted report {spec.folder} would write {output}, a file outside the report"
                 )

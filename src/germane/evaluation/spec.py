@@ -23,8 +23,6 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, flags_of, options
 from germane.folder.files import read_manifest
-from germane.judges.panel import panel_of
-from germane.measures.declaration import no_judge
 from germane.samples.files import repository_root, untrusted
 from germane.types import FrozenDict, Json, Sample
 
@@ -294,12 +292,15 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
     words, trusted = judge_words(spec)
     if not words:
         if needed:
+            from germane.measures.declaration import no_judge
+
             raise no_judge(needed)
         return None
     from germane.judges import load_judge  # imported only where a judge is named
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy
+    from germane.judges.panel import panel_of
 
     names = words.split()
     values: dict[str, Any] = {flag.judge: getattr(spec, name) for name, flag in OPTIONS.items() if flag.judge}

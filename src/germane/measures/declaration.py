@@ -97,7 +97,7 @@ def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) ->
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
         if params.get("holes") == "condensed":
-            table = table.kept(table.judged)  # Sakai, "Alternatives to Bpref", SIGIR 2007
+            table = table.condensed
         arguments = {name: k if name == "k" else params[name] for name in takes}
         if "rel" in arguments and arguments["rel"] is None:
             arguments["rel"] = table.rel

@@ -164,7 +164,8 @@ def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None =
     texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     checks = list[dict[str, Json]]()
     for item in counted.items:
-        texts[item.held].append(f"{item.text} - {item.why}" if item.why else item.text)
+        held = None if item.held is None else item.held is True  # as in the score
+        texts[held].append(f"{item.text} - {item.why}" if item.why else item.text)
         check: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
         if item.weight != 1.0:
             check["weight"] = item.weight

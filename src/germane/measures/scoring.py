@@ -362,7 +362,11 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
     failed = [places.failed[position] for position in read if position in places.failed]
     missing = len(failed) + (int((~places.labelled[read]).sum()) - len(failed) if holes else 0)
     try:
-        table = places.table_of(sample)
+        if values is None:  # before missing labels are tried: a fault of the known labels is named first
+            table = places.table_of(sample).within(measure.depth)
+            outcome = ok(float(sample_means(measure, table, [0, table.rows])[0]))
+        else:
+            outcome = ok(float(values[sample]))
         if missing and measure.labels != "gold":
             what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
             why = f"{missing} of {len(read)} {what} missing: {first}"
@@ -371,13 +375,8 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
             scales = {places.scale[at] for at in places.read(sample, None) if places.labelled[at]}
             top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
             binary = "binary" in scales or places.settings.scale == "binary"
-            unknown = places.missing_verdicts(sample, holes=holes)
+            table, unknown = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
             outcome = incomplete(why, bounds(measure, table, unknown, binary=binary, top=top))
-        elif values is None:
-            table = table.within(measure.depth)
-            outcome = ok(float(sample_means(measure, table, [0, table.rows])[0]))
-        else:
-            outcome = ok(float(values[sample]))
     except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
         return error(f"{measure} raised {type(fault).__name__}: {fault}")
     if outcome.status != "ok":

@@ -144,6 +144,11 @@ class RankedLabels:
         near = self.rank <= (inf if k is None else k)
         return self if self.complete or near.all() else self.kept(near).over_retrieved
 
+    @cached_property
+    def condensed(self) -> RankedLabels:
+        """The same rankings without unjudged passages (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
+        return self.kept(self.judged)
+
     def kept(self, mask: Bools) -> RankedLabels:
         """Return the rankings without the passages that `mask` does not mark; ranks are counted anew."""
         left = np.bincount(self.row[mask], minlength=self.rows)

@@ -150,8 +150,8 @@ def types_of(
     for name, all_values in values.items():
         least, most = min(all_values, default=0.0), max(all_values, default=1.0)
         other = others.get(name)
-        measure = _parsed(name)
-        known = _own(other) if other else _own(str(measure)) if measure else None
+        canonical = other or str(_parsed(name) or "")
+        known = _own(canonical) if canonical else None
         if known is None:
             spans = ((span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))
             known = next((Declared(span, higher) for span, higher in spans), None)

@@ -95,10 +95,10 @@ def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
         cells = line.rstrip("\r\n").split("\t")
         width = width or len(cells) * bool(line.strip())
         if '"' in line and len(cells) == width and (not following or following.count("\t") == width - 1):
-            closed = [not cell.startswith('"') or re.fullmatch(r'"(?:[^"]|"")*"', cell) for cell in cells]
-            escaped = ('"' + cell.replace('"', '""') + '"' for cell in cells)
-            kept = (cell if whole else text for cell, whole, text in zip(cells, closed, escaped, strict=True))
-            yield "\t".join(kept) + "\n"
+            for at, cell in enumerate(cells):
+                if cell.startswith('"') and not re.fullmatch(r'"(?:[^"]|"")*"', cell):
+                    cells[at] = '"' + cell.replace('"', '""') + '"'
+            yield "\t".join(cells) + "\n"
         else:
             yield line
 
@@ -221,7 +221,7 @@ def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
             value = parse_strict_json(cell.strip())
         except JsonFault as fault:
             if field != "metadata":
-                problem = f"is {cell.strip()[:40]!r}, not JSON: {fault.problem}"
+                problem = f"is {cell[:40]!r}, not JSON: {fault.problem}"
                 raise Invalid(problem, "write JSON in this cell, such as 3 or [0, 4]") from None
     return value, doubt
 

@@ -173,8 +173,8 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
             output = used.output if isinstance(used.output, dict) else {}
             ms: Any = output.get("ms", output.get("duration_ms"))
             timed = isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0
-            search = {"query": next(words, None), "contexts": contexts, "ms": None, "source": used.tool}
-            yield {**search, "error": error, **({"ms": float(ms)} if timed else {})}
+            search = {"query": next(words, None), "contexts": contexts, "source": used.tool, "error": error}
+            yield {**search, "ms": float(ms) if timed else None}
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:

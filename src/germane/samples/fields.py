@@ -22,8 +22,9 @@ _LISTS = (list, tuple)
 EMPTY = " "
 """The text of a passage that is known to be empty; "" means that only the passage's id is known."""
 IDS = "retrieved_context_ids"
-_USUAL_IDS = ("doc_id", "document_id", "docno", "pid", "passage_id")
-DOCUMENT_IDS = (*_USUAL_IDS, "corpus_id", "context_id", "doc_uri", "chunk_id", "node_id")
+DOCUMENT_IDS = (
+    "doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "context_id", "doc_uri", "chunk_id", "node_id"
+)  # fmt: skip
 """The keys of a document's id besides `id` and `_id`, in order of preference."""
 
 

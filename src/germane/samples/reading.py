@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -139,7 +140,8 @@ def data_files(folder: Path) -> list[Path]:
         hidden = any(name.startswith(".") for name in inside.parts)
         if suffix_of(file) in READERS and file.is_file() and not hidden:
             reports = (folder / above / "manifest.json" for above in inside.parents)
-            paths += [] if any(report.exists() for report in reports) else [file]
+            if not any(report.exists() for report in reports):
+                paths.append(file)
     if not paths:
         fix = f"name a file, or add an eval file (.yaml) or samples ({', '.join(READERS)})"
         problem = "this folder has no eval file and no file of samples"
@@ -314,7 +316,7 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 
 
 _decode_samples = msgspec.json.Decoder(Sample).decode_lines
-_ALTERED = [(name, field.alters) for name, field in FIELDS.items() if field.alters is not None]
+_ALTERED = [(field.alters, attrgetter(name)) for name, field in FIELDS.items() if field.alters is not None]
 
 
 def _rows_of_lines(lines: Sequence[bytes], *, typed: bool) -> Sequence[Json] | None:
@@ -328,8 +330,8 @@ def _rows_of_lines(lines: Sequence[bytes], *, typed: bool) -> Sequence[Json] | N
         samples = _decode_samples(text) if typed else []
         # a key that stands twice, null and an empty text are not in what is written again
         same = len(samples) == len(lines) and encode_records(samples).count(b":") == text.count(b":")
-        values = ((alters, getattr(sample, name)) for sample in samples for name, alters in _ALTERED)
-        if same and b"\\u003" not in text and not any(alters(value) for alters, value in values):
+        altered = (any(map(alters, map(values, samples))) for alters, values in _ALTERED)
+        if same and b"\\u003" not in text and not any(altered):
             return samples
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
     if unusual and len(lines) > 1:  # an object may continue on the next line

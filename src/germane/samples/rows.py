@@ -41,8 +41,6 @@ _OF_GOLDENS = {
 In a row with one of these keys, `context` holds the ideal passages, not the retrieved ones.
 """
 _OF_IDS = {IDS, "qrels", "forbidden"}
-_MOST_PLANS = 1000
-"""The number of different sets of keys for which a RowReader remembers how they are read."""
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -86,7 +84,7 @@ class RowReader:
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
-        self._plans: dict[tuple[Any, ...], KeyPlan] = {}
+        self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
         self._headings = functools.lru_cache(maxsize=1000)(self._headings_of)
         self._cells, self._table_rows = CellCounts(), 0
 
@@ -115,13 +113,7 @@ class RowReader:
             among = tuple(row)
             if type(None) in map(type, row.values()):
                 row = {key: value for key, value in row.items() if value is not None}
-            keys = tuple(row)
-            if (plan := self._plans.get((keys, among))) is None:
-                self._absent.difference_update(keys)
-                names = [key for key in (*self._mapped, *SPELLINGS) if key in row]
-                plan = KeyPlan.of(keys, {key: self.field_of(key, among) for key in names}, FIELDS)
-                if len(self._plans) < _MOST_PLANS:
-                    self._plans[keys, among] = plan
+            plan = self._plan(tuple(row), among)
             self._warn_of(plan, row, among, where)
             values = plan.read(row)
             if IDS in values:
@@ -135,6 +127,12 @@ class RowReader:
             if plan is not None:
                 _explain(wrong, plan, row)
             raise wrong.error(where(wrong.path)) from None
+
+    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
+        """Return the plan for reading rows that have the keys `among`, and values for `keys`."""
+        self._absent.difference_update(keys)
+        names = [key for key in (*self._mapped, *SPELLINGS) if key in keys]
+        return KeyPlan.of(keys, {key: self.field_of(key, among) for key in names}, FIELDS)
 
     def _headings_of(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a table's headings; one like `Retrieved Contexts` becomes the known name `retrieved_contexts`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import groupby
 from sys import intern
 from typing import Any, Literal
@@ -115,11 +116,17 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
     """Return the ends of a scale, such as (0, 3) for "graded". Raises InputError if it is unknown."""
-    match = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
-    if match is None:
+    ends = _ends(scale)
+    if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or grades such as 0-4"
         raise InputError(problem, fix=fix, place=location)
-    return int(match[1]), int(match[2])
+    return ends
+
+
+@lru_cache(maxsize=100)
+def _ends(scale: str) -> tuple[int, int] | None:
+    match = _SCALE.fullmatch({"graded": "0-3", "binary": "0-1"}.get(scale, scale))
+    return match and (int(match[1]), int(match[2]))
 
 
 UNSURE, TAKEN_BACK = "unsure", "taken back"

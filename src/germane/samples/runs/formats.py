@@ -196,9 +196,10 @@ class Reading:
 
     `name` is the name of the source in messages. `columns` are pairs of a role (query, doc, score, ...) and
     its name in the source. If `skip` is True, invalid rows are left out and their errors stored in
-    `rejected`. `bare` is True if the third column is a number and the table has no header, `nameless` if it has none. `rises` is True if
-    scores rise with ranks in every query so far. `mapped` is True if every query so far maps its documents to
-    1, 2, 3, ... (None before the first query). `longest` is the longest list checked for the last two.
+    `rejected`. `nameless` is True if a table has no header, and `bare` if, besides, its third column is a
+    number. `rises` is True if scores rise with ranks in every query so far. `mapped` is True if every query
+    so far maps its documents to 1, 2, 3, ... (None before the first query). `longest` is the longest list
+    checked for the last two.
     """
 
     name: str

@@ -122,12 +122,7 @@ def _hits(
             if len(again) and duplicates == "error":
                 worst = again[np.argmin(of[again])]
                 if twice is None or of[worst] < twice[0]:
-                    line, earlier = lists.line[[worst, first[codes[worst]]]].tolist()
-                    before = f" (first in line {earlier})" if earlier else ""
-                    query, doc_twice = lists.queries[lists.of[worst]], lists.doc[worst]
-                    problem = f"the query {query} lists the document {doc_twice} twice{before}"
-                    fix = "remove one of the two rows, or count the better rank with --duplicates first"
-                    twice = int(of[worst]), InputError(problem, fix=fix, place=SourceLocation(run.name, line))
+                    twice = int(of[worst]), _twice(run.name, lists, int(worst), int(first[codes[worst]]))
             place = _best_places(lists, place, codes)
             repeated += len(again)
             if doc_id is not None:
@@ -154,6 +149,16 @@ def _hits(
         repeated=repeated,
         folded=folded,
     )
+
+
+def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
+    """Return the InputError for a document that a run lists twice for a query, in rows `first` and `at`."""
+    line, earlier = lists.line[[at, first]].tolist()
+    before = f" (first in line {earlier})" if earlier else ""
+    query, doc = lists.queries[lists.of[at]], lists.doc[at]
+    problem = f"the query {query} lists the document {doc} twice{before}"
+    fix = "remove one of the two rows, or count the better rank with --duplicates first"
+    return InputError(problem, fix=fix, place=SourceLocation(name, line))
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:

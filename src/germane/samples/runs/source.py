@@ -229,14 +229,10 @@ class RowSource:
             try:
                 yield blocks.frame_rows(frame, chosen, line, reading)
             except blocks.NotPlain:
-                columns = (frame[name] for name in set(chosen.values()))
-                values = (
-                    column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-                    for column in columns
-                )
-                rows = (
-                    dict(zip(set(chosen.values()), row, strict=True)) for row in zip(*values, strict=True)
-                )
+                wanted = list(set(chosen.values()))
+                columns = (frame[name] for name in wanted)
+                cells = (it.to_pylist() if hasattr(it, "to_pylist") else it.to_list() for it in columns)
+                rows = (dict(zip(wanted, row, strict=True)) for row in zip(*cells, strict=True))
                 yield from records.record_blocks(enumerate(rows, line), reading)
             line += len(frame)
 
