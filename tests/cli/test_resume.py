@@ -10,7 +10,7 @@ import pytest
 
 from germane.types import Json
 from tests.cli.conftest import Cli, committed, started, wait_for, write_jsonl
-from tests.server import Act, ModelServer, by_overlap
+from tests.server import Act, Asked, ModelServer, by_overlap
 
 SAMPLES = 24
 CONTEXTS = 5
@@ -231,3 +231,26 @@ def test_what_failed_is_asked_again(inside: Cli, data: Path) -> None:
         assert ran.code == 0, ran.err
         assert "--resume" not in ran.err
         assert server.count - before == 6  # claims and support of three samples
+
+
+@pytest.mark.parametrize("act", [Act(status=401, error="key revoked"), Act(status=404)])
+def test_a_judge_that_gives_no_answer_leaves_the_report(
+    inside: Cli, data: Path, tmp_path: Path, act: Act
+) -> None:
+    """The report keeps its scores until a resumed run has better ones."""
+    answers = [Act(text="no"), act, None]
+
+    def answer(asked: Asked) -> Act | None:
+        return answers[0] if len(answers) < 3 or "thing 3 " in asked.user else None
+
+    with ModelServer(answer) as server:
+        assert inside(*words(data, server, "made"), "--max-unmeasured", "1").code == 0
+        before = inside("report", "made", "--json").out
+        del answers[0]
+        stopped = inside("run", "--resume", "made")
+        assert stopped.code == 2
+        assert "the report in made is as it was" in stopped.err
+        assert inside("report", "made", "--json").out == before
+        del answers[0]
+        assert inside("run", "--resume", "made", "-q").code == 0
+    assert all(line["errors"] == 0 for line in inside("report", "made", "--json").json["measures"].values())

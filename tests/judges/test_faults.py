@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from germane import evaluate
+from germane.errors import JudgeError
 from germane.judges import LLMJudge, Price, RetryPolicy
 from germane.reports.summary import MeasureSummary
 from tests.server import Act, Asked, ModelServer, storm
@@ -95,6 +96,16 @@ def test_a_body_that_is_a_web_page() -> None:
     """It is no answer, and asked again."""
     with ModelServer([Act(body="<html>")]) as server:
         assert precision(server).n == 1
+
+
+def test_nothing_but_web_pages() -> None:
+    """What the page says is in the error, and that the base URL may be wrong."""
+    page = "\n<!DOCTYPE html><html><head><title>Sign in</title></head><body><p>Corp proxy</p></body></html>"
+    with (
+        ModelServer(lambda _: Act(body=page)) as server,
+        pytest.raises(JudgeError, match=r"a web page: Sign in Corp proxy; is that the whole base URL\?"),
+    ):
+        precision(server)
 
 
 def test_an_answer_of_another_schema() -> None:

@@ -127,7 +127,7 @@ class TestAnswers:
         [
             ("", "the answer is empty"),
             ("I would say 3.", "no JSON object"),
-            ("3", "one JSON object, not a int"),
+            ("3", "one JSON object, not the number 3"),
             ('{"reasoning": "cut of', "broken or cut off"),
             ('{"reasoning": "r", "grade": NaN}', "Input should be a valid integer, not nan"),
             ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "comes another JSON object"),
@@ -140,7 +140,7 @@ class TestAnswers:
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": 0, "grade": 3}', "the same field twice"),
             ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "reasoning that does not end"),
-            ("[]", "not a list"),
+            ("[]", "not an empty list"),
         ],
     )
     def test_an_unusable_answer_is_asked_again_with_what_was_wrong(self, text: str, problem: str) -> None:
@@ -283,7 +283,7 @@ class TestAnswers:
                 "must be called once",
             ),
             ({"tool_calls": [call("relevance", GRADED), call("relevance", GRADED)]}, ""),
-            ({"tool_calls": [7]}, "not a NoneType"),
+            ({"tool_calls": [7]}, "one JSON object, not null"),
             ({"tool_calls": 7}, "must be called once"),
             ({"tool_calls": {"function": 1}}, "must be called once"),
         ],

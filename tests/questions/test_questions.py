@@ -196,7 +196,7 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (ENTITIES, {"entities": ["a", ""]}, "non-empty"),
         (ENTITIES, {"entities": ["a", "\u200b\n"]}, "non-empty"),
         (Claims("q", "a"), {"claims": ["\u2060", "a"]}, "non-empty"),
-        (ENTITIES, {"entities": "a"}, "valid tuple"),
+        (ENTITIES, {"entities": "a"}, "valid list"),
         (ENOUGH, {"sufficient": 1}, "valid boolean"),
         (CITATIONS, cited((1, True, [1])), "statement 2 is missing"),
         (CITATIONS, cited((1, True, [1]), (2, True, [1])), "is not one of the cited contexts"),

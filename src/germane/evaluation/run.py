@@ -240,6 +240,8 @@ class _Run:
             asked = self.cases is not None or bool(spent.calls or spent.cached)
             if isinstance(failure, MissingKey) and self._undo(asked=asked):
                 raise
+            if type(failure) is JudgeError and self.existed and self._undo(asked=True):
+                raise JudgeError(f"{failure}\nthe report in {self.path} is as it was") from None
             raise self._stopped(failure) from None
         except KeyboardInterrupt:  # everything is scored, and the report is being built
             raise self._stopped(Interrupted("interrupted")) from None

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from germane.encoding import Json
-from germane.errors import AnswerError, Unended
+from germane.errors import AnswerError, Unended, describe
 
 __all__ = ["Limits"]
 
@@ -94,7 +94,7 @@ class PayloadModel(BaseModel):
     def model_read(cls, payload: Json) -> Self:
         """Return a payload as an instance of this type. Raises AnswerError if it is invalid."""
         if not isinstance(payload, dict):
-            raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
+            raise AnswerError(f"the answer must be a JSON object, not {describe(payload)}")
         try:
             return cls.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
         except ValidationError as error:
@@ -104,7 +104,8 @@ class PayloadModel(BaseModel):
                 raise AnswerError(f'the answer lacks "{where}"') from None
             empty = first["type"] == "string_pattern_mismatch"
             problem = "Input should be a non-empty string" if empty else first["msg"]
-            raise AnswerError(f'"{where}": {problem}, not {repr(first["input"])[:80]}') from None
+            given = "null" if first["input"] is None else repr(first["input"])[:80]
+            raise AnswerError(f'"{where}": {problem.replace("tuple", "list")}, not {given}') from None
 
     @classmethod
     @cache

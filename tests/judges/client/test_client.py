@@ -288,7 +288,7 @@ class TestCircuit:
             replies = ask(judge, passages(60))
         assert len([reply for reply in replies if reply.error]) == 59
         assert server.count < 40
-        assert "is not JSON; trying for 0 s more" in caplog.text
+        assert "is not JSON, but a web page: Maintenance; trying for 0 s more" in caplog.text
 
     def test_a_dead_endpoint_that_hangs_is_given_up(self) -> None:
         """Nobody is asked again after the outage."""

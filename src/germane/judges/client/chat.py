@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from germane.clean import blank
 from germane.encoding import replace_surrogates
-from germane.errors import AnswerError
+from germane.errors import AnswerError, describe
 from germane.questions.fusing import Ask
 from germane.types import Json
 
@@ -317,7 +317,7 @@ def object_in(text: str) -> dict[str, Json]:
     if isinstance(value, str):  # JSON inside a JSON string
         return _last_object(value)
     if not isinstance(value, dict):
-        raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
+        raise AnswerError(f"the answer must be one JSON object, not {describe(value)}")
     return value
 
 

@@ -129,6 +129,15 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     return text or "the server gave no reason"
 
 
+def _unreadable(raw: bytes, *, worked: bool) -> str:
+    """Return why the body `raw` of a 2xx response, which is not a JSON object, is no answer."""
+    if raw.lstrip()[:1] != b"<":
+        return "the body of the response is cut short or is not JSON"
+    # the page of a proxy or, if the endpoint has never answered, perhaps of a website at a wrong base URL
+    hint = "" if worked else "; is that the whole base URL? Most end in /v1"
+    return f"the body of the response is not JSON, but a web page: {message_of(raw.lstrip())[:80]}{hint}"
+
+
 def _words(error: Json) -> Iterator[str]:
     if isinstance(error, list):
         for inner in error:
@@ -261,7 +270,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
         with suppress(ValueError, RecursionError):
             result = decode(raw)
         if not isinstance(result, dict):
-            return RetryDecision("retry", "the body of the response is cut short or is not JSON")
+            return RetryDecision("retry", _unreadable(raw, worked=worked))
         choices = result.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         if error := result.get("error") or (isinstance(first, dict) and first.get("error")):
