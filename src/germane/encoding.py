@@ -55,8 +55,8 @@ def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
 def batched(rows: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
     """Yield the rows in lists of `size`; the last may be shorter (`itertools.batched` of Python 3.12)."""
     remaining = iter(rows)
-    while some := list(islice(remaining, size)):
-        yield some
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def json_lines(rows: Iterable[msgspec.Struct]) -> Iterator[bytes]:

@@ -103,7 +103,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     In an xdist worker, send the recorded samples to the controller instead.
     """
     result = session.config.stash[_SESSION]
-    records = {name: some for name, some in result.records.items() if some}
+    records = {name: rows for name, rows in result.records.items() if rows}
     if hasattr(session.config, "workerinput"):
         output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
         if records:

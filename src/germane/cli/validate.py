@@ -69,9 +69,9 @@ def validate(
     else:
         for line in (*result, *map(str, checks)):
             print_lines(clean(line))
-    some, rest = counted(count, "file"), f"no error found; not checked: {', '.join(unchecked)}"
-    valid = f"{some}: {rest if unchecked else 'valid'}"
-    say(f"{counted(len(result), 'fault')} in {some}" if result else valid)
+    checked, rest = counted(count, "file"), f"no error found; not checked: {', '.join(unchecked)}"
+    valid = f"{checked}: {rest if unchecked else 'valid'}"
+    say(f"{counted(len(result), 'fault')} in {checked}" if result else valid)
     return code
 
 

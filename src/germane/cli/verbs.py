@@ -217,7 +217,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         if owner := addons.absent("flags", name):
             problem = f"{name} is a flag of the add-on {owner}, which is not installed"
             raise InputError(problem, fix=f"see {command} --help")
-        raise no_such("flag", name, [each for flag in flags for each in flag.spellings], command)
+        raise no_such("flag", name, [spelling for flag in flags for spelling in flag.spellings], command)
     values = vars(namespace)
     more = list(words[end + 1 :])  # arguments, even words that begin with a dash
     for flag in flags:

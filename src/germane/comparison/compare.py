@@ -136,18 +136,22 @@ def _paired_sides(
         a, b = reports
         name_a, name_b = _names([(a, ""), (b, "")], names)
         if common := [system for system in a.systems if system in b.systems]:
-            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
+            return [
+                (Side(f"{name_a}:{system}", a, system), Side(f"{name_b}:{system}", b, system))
+                for system in common
+            ]
     # of one report, the systems named, or all; of several reports, one system each; the baseline first
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
-    elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
+    elif several := next((report for report in reports if not systems and len(report.systems) > 1), None):
         problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
     elif len(systems) in {0, 1, len(reports)}:
         own = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(own) * (len(reports) // len(own)), strict=True))
         if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
-            chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
+            # a report that names no system has the system ""
+            chosen = [(report, "" if report.systems == ("",) else name) for report, name in chosen]
     else:
         problem = f"--systems names {len(systems)} systems for {len(reports)} reports"
         raise InputError(problem, fix="name one system for all reports, or one for each")
@@ -359,7 +363,7 @@ def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "
     best = [row for row in order[::-1][:_MOST_MOVED] if gain[row] > 0]
     case_of = {row: pair.a.scores.cases[int(ours.case[row])] for row in (*worst, *best)}
     cases = set(case_of.values())
-    in_a = {case: of for case in pair.b.scores.cases if (of := pair.case_in_a(case)) in cases}
+    in_a = {case: in_b for case in pair.b.scores.cases if (in_b := pair.case_in_a(case)) in cases}
     before = pair.a.first_of(cases)
     after = {in_a[case]: sample for case, sample in pair.b.first_of(in_a).items()}
 

@@ -192,9 +192,9 @@ def _sections(comparison: Comparison, *, every: bool) -> Iterator[RenderableType
     if comparison.slices:
         yield _table(comparison, comparison.slices)
     for system, moved in comparison.moved.items():
-        of = f" in {system}" if len(comparison.systems) > 2 else ""
+        suffix = f" in {system}" if len(comparison.systems) > 2 else ""
         for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):
-            title = [f"{word} by {comparison.primary[0]}{of}"] if queries else []
+            title = [f"{word} by {comparison.primary[0]}{suffix}"] if queries else []
             yield from (*title, *map(_moved, queries[:_MOST_MOVED]))
     yield from _lists(comparison, "lists    ", "only in  ")
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
@@ -290,8 +290,8 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
 def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
     """Yield lines on the overlap of the systems' lists, and on the queries that only one system has."""
     for system, overlap in comparison.overlaps.items():
-        of = f" of {system}" if len(comparison.candidates) > 1 else ""
-        yield f"{overlaps}rank-biased overlap{of}: {overlap}"
+        suffix = f" of {system}" if len(comparison.candidates) > 1 else ""
+        yield f"{overlaps}rank-biased overlap{suffix}: {overlap}"
     for system, cases in comparison.only_in.items():
         if cases:
             yield f"{only_in}{system}: {len(cases)} ({some_of(cases)})"

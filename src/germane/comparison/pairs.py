@@ -81,12 +81,14 @@ class DecidedPair(PairedSystems):
         ]
         waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]
         for both in zip_longest(*(side.read() for side in sides)):
-            for sample, mine, name in zip(both, waiting, name_of, strict=True):
+            for sample, samples_of_case, name in zip(both, waiting, name_of, strict=True):
                 case = None if sample is None else name(sample.id)
-                if sample is not None and case is not None and all(case in of for of in due):
-                    mine.setdefault(case, []).append(sample)
-                    if all(len(of.get(case, ())) == n[case] for of, n in zip(waiting, due, strict=True)):
-                        before, after = (of.pop(case) for of in waiting)
+                if sample is not None and case is not None and all(case in cases for cases in due):
+                    samples_of_case.setdefault(case, []).append(sample)
+                    if all(
+                        len(samples.get(case, ())) == n[case] for samples, n in zip(waiting, due, strict=True)
+                    ):
+                        before, after = (samples.pop(case) for samples in waiting)
                         self._look_at(case, before[0], after[0])
                         yield case, before, after
 
@@ -161,7 +163,9 @@ class DecidedPair(PairedSystems):
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
             return "only one of the two reports has human labels" if any(labelled) else "no human labels"
-        sides = [of.terms(side.report[measure, side.system]) for side, of in self._corrected]
+        sides = [
+            corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected
+        ]
         if not all(side.items for side in sides):
             return "people's labels are not of the items that this measure's verdicts are about"
         kind = sides[0].kind
@@ -182,18 +186,18 @@ class DecidedPair(PairedSystems):
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
             of_kind = (label for label in corrections.labels if label.kind == kind)
-            mine = [label for label in of_kind if label.item in book or book.unsure(label.item)]
+            usable = [label for label in of_kind if label.item in book or book.unsure(label.item)]
             if corrections.all_labelled(kind):
-                draws.append(Draw(mine, pool))
+                draws.append(Draw(usable, pool))
             else:
-                items = {label.item for label in mine}
-                draws += draws_of((of for of in corrections.drawn(kind) if of.item in items), pool)
-            labels += mine
+                items = {label.item for label in usable}
+                draws += draws_of((drawn for drawn in corrections.drawn(kind) if drawn.item in items), pool)
+            labels += usable
         if not draws:
             return "no labels were drawn at random"
 
-        def book_of(some: Iterable[Draw]) -> LabelBook:
-            items = frozenset[str]().union(*(draw.items for draw in some))
+        def book_of(draws_made: Iterable[Draw]) -> LabelBook:
+            items = frozenset[str]().union(*(draw.items for draw in draws_made))
             return LabelBook(label for label in labels if label.item in items)
 
         return draws, book_of(draws), book_of(draw for draw in draws if draw.complete)
@@ -215,7 +219,9 @@ class DecidedPair(PairedSystems):
                 return least if isinstance(least, str) else str(most)
             index_of = {name: number for number, name in enumerate(side.cases)}
             rows = [index_of[case] for case in numbers]
-            verdicts = np.array([np.mean(of) if len(of) > 1 else of[0] for of in side.cases.values()])
+            verdicts = np.array(
+                [np.mean(trials) if len(trials) > 1 else trials[0] for trials in side.cases.values()]
+            )
             values.append((least[rows], most[rows], verdicts[rows]))
         (least_a, most_a, judge_a), (least_b, most_b, judge_b) = values
         least, most, judged = least_b - most_a, most_b - least_a, judge_b - judge_a
@@ -258,8 +264,8 @@ def _of_terms(
     items, queries = [item for _, item in names], [numbers[case] for case, _ in names]
     chances = np.array([chance_of(draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
-        of = f"{missing} of the {counted(len(items), 'passage')} that decide the difference"
-        return f"{of} could not be drawn for labelling: label both reports"
+        undrawn = f"{missing} of the {counted(len(items), 'passage')} that decide the difference"
+        return f"{undrawn} could not be drawn for labelling: label both reports"
     least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
     units = queries if any(draw.whole for draw in draws) else None
     weight, grade, n = weight[kept], grade[kept], len(numbers)
@@ -347,9 +353,9 @@ def _scored_again(
     graders, find = graders_of(tuple(measures.values())), None
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
-    for some in batched(pair.samples_in_both(), _BLOCK):
+    for cases_of_block in batched(pair.samples_in_both(), _BLOCK):
         jobs, case_of = list[Job](), list[int]()
-        for case, before, after in some:
+        for case, before, after in cases_of_block:
             first, other = before[0], after[0]
             texts_differ |= ours.shown_with(first) != theirs.shown_with(other)
             texts_differ |= any(field_text(first, name) != field_text(other, name) for name in _TEXTS)
@@ -424,7 +430,7 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
         for context in contexts:
             if context.grade is not None or context.relevant is not None:
                 labels.setdefault(context.text or context.id, (context.grade, context.relevant))
-    gold = {name: of for name in _GOLD if (of := getattr(other, name)) != getattr(sample, name)}
+    gold = {name: value for name in _GOLD if (value := getattr(other, name)) != getattr(sample, name)}
     if not labels and not gold:
         return sample
 

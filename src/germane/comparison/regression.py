@@ -27,7 +27,7 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     pending = [gate for gate in declared if gate.how == "change"]
     changes = [*change_gates(pending, pairs), *(regressions(pairs) if every else ())]
     fields = [asdict(change).items() for change in changes]
-    rows = [{key: value for key, value in of if value and key != "word"} for of in fields]
+    rows = [{key: value for key, value in row if value and key != "word"} for row in fields]
     report.manifest = {**report.manifest, "changes": rows}
     names = set(map(str, pending))
     report.decide([*changes, *(gate for gate in report.verdict.gates if gate.gate not in names)])
@@ -50,7 +50,7 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
                 results.append(_undecided(str(gate), pair))
                 continue
             name, types = gate.name(pair.b.system), pair.b.types
-            measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
+            measure = next((name for name, kind in types.items() if gate.measure in {name, kind}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))
             else:
@@ -76,14 +76,14 @@ def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
         if isinstance(pair, str):
             results.append(_undecided(_WORSE, pair))
             continue
-        of, sides = f" [{pair.b.system}]" if pair.b.system else "", (pair.a, pair.b)
+        suffix, sides = f" [{pair.b.system}]" if pair.b.system else "", (pair.a, pair.b)
         common = [name for name in measures_in_common(sides) if not is_diagnostic(pair.b.types[name])]
-        rows += [(of, pair.decided(name)) for name in common]
+        rows += [(suffix, pair.decided(name)) for name in common]
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in sides)
-            results.append(_undecided(f"{_WORSE}{of}", f"no measure in common ({have})"))
+            results.append(_undecided(f"{_WORSE}{suffix}", f"no measure in common ({have})"))
     settled = adjusted((row for _, row in rows), {row.measure for _, row in rows})
-    return results + [regression(row, of) for (of, _), row in zip(rows, settled, strict=True)]
+    return results + [regression(row, suffix) for (suffix, _), row in zip(rows, settled, strict=True)]
 
 
 _WORSE = "not significantly worse"
@@ -93,11 +93,11 @@ def _undecided(gate: str, why: str) -> GateResult:
     return GateResult(gate=gate, outcome="undecided", detail=why)
 
 
-def regression(row: MeasureComparison, of: str = "") -> GateResult:
-    """Return the result of the gate on a measure getting significantly worse; `of` is " [SYSTEM]" or ""."""
-    of = f" [{row.b}]" if row.several else of
-    name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
-    sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()
+def regression(row: MeasureComparison, suffix: str = "") -> GateResult:
+    """Return the result of the gate on a measure getting significantly worse; `suffix` is " [SYSTEM]" or ""."""
+    suffix = f" [{row.b}]" if row.several else suffix
+    name, worse = f"{_WORSE} in {row.measure}{suffix}", row.finding == "worse"
+    sentence = f"{row.measure}{suffix} got worse: {row.figure}" if worse else row.sentence()
     loss = 0.0 if row.gain.ends is None or row.gain.ends[1] < 0 else -row.gain.ends[0]
     more = f", p (Holm) {p_in_words(row.p_holm)}" if row.p_holm is not None else ""
     if loss > 0:

@@ -278,21 +278,23 @@ class _Lists:
         kept = self.values(measure, table.kept(~useless))
         yield self.change(now, kept, "filter", "irrelevant passages removed", dropped=share)
 
-    def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
+    def change(self, before: Floats, after: Floats, kind: Any, change: str, **more: float) -> _Changed:
         """Return the row of a change that turns the values `now` into `then`, together with `then`."""
-        by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
+        by = paired_difference(
+            before, after, clusters=self.clusters, value_range=self.measure.definition.range
+        )
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
         fields: dict[str, Any] = {"k": None, "dropped": None, **more, "limit": kind != "k", "p_holm": None}
         row = ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers)
-        return row, then
+        return row, after
 
-    def gains(self, now: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
+    def gains(self, before: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
         """Yield the queries that gain from reordering or dropping passages, else from retrieving all gold."""
-        kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
+        kept = [(row.change, after - before) for row, after in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):
-            kept = [(row.change, then - now) for row, then in changes if row.kind == "ideal"]
+            kept = [(row.change, after - before) for row, after in changes if row.kind == "ideal"]
         if not kept:
             return
         gained = np.stack([gain for _, gain in kept])
@@ -301,7 +303,7 @@ class _Lists:
             if most[row] <= SAME:
                 return
             sample, (change, _) = self.samples[row], kept[int(gained[:, row].argmax())]
-            yield GainRow(sample.id, sample.trial, sample.query, float(now[row]), change, float(most[row]))
+            yield GainRow(sample.id, sample.trial, sample.query, float(before[row]), change, float(most[row]))
 
 
 def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
@@ -320,10 +322,10 @@ def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> d
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     answered = (sample for sample in report.samples() if sample.reference and sample.response)
     samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
-    for some in batched(samples, _SAMPLES_PER_BLOCK):
-        block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
+    for chunk in batched(samples, _SAMPLES_PER_BLOCK):
+        block = Block([Job(sample=sample, graders=graders) for sample in chunk], settings)
         results = block.outcomes(results_of(block.programs, answers.values))
-        for sample, outcomes in zip(some, results, strict=True):
+        for sample, outcomes in zip(chunk, results, strict=True):
             cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
     blames = dict[str, Blame]()
     for system, of_system in cases.items():
@@ -387,8 +389,8 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
     if diagnosis.system:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     if diagnosis.mean is not None:
-        some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
-        over = f"{some}{counted(diagnosis.total, 'sample')}"
+        measured = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
+        over = f"{measured}{counted(diagnosis.total, 'sample')}"
         heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
         title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
         notes = [

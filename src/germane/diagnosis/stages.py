@@ -158,9 +158,9 @@ def _document_ranks(
                 names.insert(at, name)
             at = names.index(name) + 1
     if partly := sum(len(lists) < len(names) for _, lists in samples):
-        lack, them = ("lacks", "it") if partly == 1 else ("lack", "them")
-        some = f"{partly} of {counted(len(samples), 'sample')} {lack} a stage that others have"
-        notes.append(f"{some}; for {them}, the list of the previous stage is used")
+        lack, pronoun = ("lacks", "it") if partly == 1 else ("lack", "them")
+        affected = f"{partly} of {counted(len(samples), 'sample')} {lack} a stage that others have"
+        notes.append(f"{affected}; for {pronoun}, the list of the previous stage is used")
     lengths: list[list[int]] = []
     rows: list[tuple[int, str, int, list[int]]] = []
     for number, (sample, lists) in enumerate(samples):
@@ -374,8 +374,8 @@ def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) 
         fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
         raise InputError(f"there is no relevant document to follow through the stages: {whys}", fix=fix)
     return [
-        stage_report(_document_ranks(some, left.get(system, Counter()), rel, k), system)
-        for system, some in systems.items()
+        stage_report(_document_ranks(samples_of_system, left.get(system, Counter()), rel, k), system)
+        for system, samples_of_system in systems.items()
     ]
 
 

@@ -132,7 +132,7 @@ class _Draw:
         self.kinds = Counter[str]()
         self.trials = dict[tuple[str, str], int]()
         manifest = report.manifest
-        self.graders = [tuple(map(load_grader, some)) for some in manifest.get("graders", [])]
+        self.graders = [tuple(map(load_grader, rows)) for rows in manifest.get("graders", [])]
         self.settings = Settings.stored(manifest, LabelBook(report.tables.people()) or None)
         used = [judgement.provenance.get("replica") or 0 for judgement in report.judgements()]
         self.replica = min([0, *used]) - 1
@@ -307,8 +307,8 @@ def _changes(
     """
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
-    for at, mine in new.items():
-        first = _values(job, draw, dict([mine]))
+    for at, answer in new.items():
+        first = _values(job, draw, dict([answer]))
         others = _values(job, draw, dict(pair for other, pair in new.items() if other != at))
         known = none.keys() & every.keys() & first.keys() & others.keys()
         yield at, {name: (first[name] - none[name] + every[name] - others[name]) / 2 for name in known}

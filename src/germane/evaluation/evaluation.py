@@ -101,9 +101,9 @@ async def answered_blocks(
     """
     asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
     try:
-        for some in batched(jobs, size):
+        for chunk in batched(jobs, size):
             await find([])  # lets the event loop handle signals
-            block = Block(some, settings or Settings(), companions=True)
+            block = Block(chunk, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
             while asking:
@@ -133,7 +133,7 @@ class Working:
         rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
         rows.scores, rows.notes = block.scores(results), block.notes
-        numbers = {id(some): rows.number_of(list(map(dump_grader, some))) for some in block.grader_sets}
+        numbers = {id(group): rows.number_of(list(map(dump_grader, group))) for group in block.grader_sets}
         for job in block.jobs:
             rows.samples.append(job.sample)
             if number := numbers[id(job.graders)]:

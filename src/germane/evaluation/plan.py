@@ -139,7 +139,7 @@ class Plan:
             plan.drawn = draw_rows(plan.matching, spec.sample, spec.seed)
         if plan.labels is not None and not plan.asks_targets:
             every = plan.chosen(every=True)
-            plan.labels.fill(prepared(one, plan.document_ids, Counter()).sample for one in every)
+            plan.labels.fill(prepared(item, plan.document_ids, Counter()).sample for item in every)
         return plan
 
     def _check_options(self) -> None:
@@ -444,8 +444,8 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
         yield job
     for (system, measure), why in missing.items():
         if (system, measure) not in possible:
-            of = f"sample of {system}" if system else "sample"
-            problem = f"{measure} cannot be computed for any {of}: {why}; nothing was asked"
+            unit = f"sample of {system}" if system else "sample"
+            problem = f"{measure} cannot be computed for any {unit}: {why}; nothing was asked"
             raise InputError(problem, fix=f"leave out {measure}, or add to the samples what it needs")
     if without_slices and (missing or possible):
         raise without_slices[0].no_slices()

@@ -98,16 +98,16 @@ def rank_part(
     columns = [np.full(len(counted), np.nan) for _ in checked]
     nothing = np.zeros(len(counted), np.bool_)
     for first in range(0, len(counted), _QUERIES_AT_ONCE):  # a table of all queries would need much memory
-        some = slice(first, min(first + _QUERIES_AT_ONCE, len(counted)))
-        found = slice(*np.searchsorted(hits.row, [some.start, some.stop]))
-        grades = gold.number[gold.starts[some.start] : gold.starts[some.stop]]
-        lengths = np.maximum(hits.lengths[some], 0)
+        queries = slice(first, min(first + _QUERIES_AT_ONCE, len(counted)))
+        found = slice(*np.searchsorted(hits.row, [queries.start, queries.stop]))
+        grades = gold.number[gold.starts[queries.start] : gold.starts[queries.stop]]
+        lengths = np.maximum(hits.lengths[queries], 0)
         table = RankedLabels.of_hits(
-            hits.row[found] - first, hits.rank[found], hits.grade[found], lengths, gold.sizes[some], grades
+            hits.row[found] - first, hits.rank[found], hits.grade[found], lengths, gold.sizes[queries], grades
         )
-        nothing[some] = relevant_known(table, rel=1) == 0
+        nothing[queries] = relevant_known(table, rel=1) == 0
         for column, measure in zip(columns, checked, strict=True):
-            column[some] = np.where(counted[some], values(measure, table), np.nan)
+            column[queries] = np.where(counted[queries], values(measure, table), np.nan)
     skipped: Noted = ("skipped", _ABSENT, None)
     left_out = np.flatnonzero(np.repeat(~counted, len(checked))).tolist()
     scores = ScoreTable.of_columns(
@@ -231,7 +231,7 @@ def ranked_report(
 def _checked(measures: str | Iterable[Measure | str]) -> tuple[Measure, ...]:
     """Return the parsed measures, each once; the residual of RBP is added after RBP."""
     listed = [measures] if isinstance(measures, str) else measures
-    values = [m for one in listed for m in (parse_measures([one]) if isinstance(one, str) else [one])]
+    values = [m for entry in listed for m in (parse_measures([entry]) if isinstance(entry, str) else [entry])]
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
     result: dict[Measure, None] = {}
@@ -252,7 +252,7 @@ def _no_gold(name: str, hits: Hits) -> InputError:
     """Return the error for a run in which no query has gold."""
     if not hits.ignored:
         return InputError("the run has no results", place=SourceLocation(name))
-    theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.gold.queries))
+    theirs, ours = (", ".join(map(repr, ids[:EXAMPLES])) for ids in (hits.first_ignored, hits.gold.queries))
     return InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="use the same query ids in both files (--columns chooses the columns of a table)",

@@ -224,8 +224,8 @@ class _Run:
 
             goals = goals_of(self.spec.until, self.plan.all_graders())
             everything = self.plan.chosen() if self.cases is None else self.cases
-            of = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
-            self.stages = Stages(everything, goals, self.spec.seed, of)
+            total = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
+            self.stages = Stages(everything, goals, self.spec.seed, total)
         self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
         complete = False
         try:

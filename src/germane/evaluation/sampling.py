@@ -59,11 +59,11 @@ class Stages:
     """Chooses the cases to judge in each stage of `--until`, in a random order of clusters (or single cases).
 
     Only the numbers of the cases are stored. `goals` maps each measure to the half-width that its interval
-    must reach. If `cases` were drawn from more cases with `--sample`, `of` is the number of all cases.
+    must reach. If `cases` were drawn from more cases with `--sample`, `total` is the number of all cases.
     """
 
     def __init__(
-        self, cases: Iterable[PlannedCase], goals: Mapping[str, float], seed: int, of: int | None = None
+        self, cases: Iterable[PlannedCase], goals: Mapping[str, float], seed: int, total: int | None = None
     ) -> None:
         numbers, seen = dict[str, int](), set[str]()
         rows, first = array("q"), array("b")
@@ -81,7 +81,7 @@ class Stages:
         # a case with several systems and trials is counted once
         new = np.frombuffer(first, np.int8) if first else None
         self._cases_up_to = np.cumsum(np.bincount(self._position, new, minlength=len(order)))
-        self._goals, self._seed, self._of = goals, seed, of or sum(first)
+        self._goals, self._seed, self._total = goals, seed, total or sum(first)
         self._clusters: dict[str, str] = {}
         self._begun = 0  # the first stage contains at least PILOT cases
         self._ended = min(int(np.searchsorted(self._cases_up_to, PILOT)) + 1, len(self._cases_up_to))
@@ -146,7 +146,7 @@ class Stages:
 
     def sampled(self) -> dict[str, Json]:
         """Return the manifest's entry on the sample, as for `--sample`: cases judged, total, seed."""
-        return {"n": self.count, "of": self._of, "seed": self._seed}
+        return {"n": self.count, "of": self._total, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
         """Return the manifest's entry on `--until`: the goals, and the number of cases after each stage."""

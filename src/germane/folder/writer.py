@@ -158,9 +158,9 @@ class FolderWriter:
             self._write("samples", [text])
         tables.clusters().update(rows.clusters())
         self._write("places", json_lines(rows.places))
-        for some in batched(rows.judgements):
+        for batch in batched(rows.judgements):
             new = []
-            for judgement in some:
+            for judgement in batch:
                 if (name := short_name(judgement.key.encode())) not in self._written:
                     self._written.add(name)
                     new.append(judgement)

@@ -143,7 +143,7 @@ class MeasureGrader(CaseGrader):
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
     """Return the canonical name and the grader type for each name and alias of add-ons' grader types."""
     types = all_of("graders", installed=installed)
-    return {fold(name): (of, kind) for of, kind in types.items() for name in (of, *kind.aliases)}
+    return {fold(name): (main, kind) for main, kind in types.items() for name in (main, *kind.aliases)}
 
 
 class NotImported(InputError):

@@ -126,7 +126,8 @@ class SharedJudge:
         samples = list(samples_from(records([row])))
         report, (sample,) = await self.areport(samples, measures, against), samples
         judgements = tuple(report.judgements())
-        judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
+        names = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
+        judges = ", ".join(names)
         return tuple(
             Measured(
                 sample=sample,
@@ -134,7 +135,7 @@ class SharedJudge:
                 explanation=report.explain(
                     sample.id, score.measure, system=sample.system, trial=sample.trial
                 ),
-                source=", ".join(judges) if (of := report[score.measure].basis.source) == "judge" else of,
+                source=judges if (source := report[score.measure].basis.source) == "judge" else source,
                 judgements=judgements,
             )
             for score in report.scores()
@@ -158,7 +159,7 @@ class SharedJudge:
                 self._judge = judge = load_judge(given)
                 models = map(model_of, members_of(judge))
                 # only judges of known providers, which are asked over germane's own connections
-                if keeps_answers(judge) and all(of and of.service.provider in PROVIDERS for of in models):
+                if keeps_answers(judge) and all(llm and llm.service.provider in PROVIDERS for llm in models):
                     self._session = session = _Session(judge, self._place)
 
                     def end() -> None:

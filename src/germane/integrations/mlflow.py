@@ -72,7 +72,7 @@ def _expected(fields: Any) -> Any:
     if response := fields.get("expected_response"):
         row["reference"] = response
     if documents := fields.get("expected_retrieved_context"):
-        gold = (each.get("doc_uri") or id_in(each) if isinstance(each, dict) else each for each in documents)
+        gold = (item.get("doc_uri") or id_in(item) if isinstance(item, dict) else item for item in documents)
         row["qrels"] = list(gold)  # a document without an id is an error when gold is read
     return row
 
@@ -90,10 +90,10 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
         elif contexts is None:
             error = f"no passages found in the output of {span.name}: {excerpt(span.outputs)}"
         if by_uri:
-            about = [isinstance(each, dict) and each.get("metadata") for each in contexts or ()]
+            about = [isinstance(context, dict) and context.get("metadata") for context in contexts or ()]
             uris = [at.get("doc_uri") if isinstance(at, dict) else None for at in about]
             both = zip(contexts or (), uris, strict=True)
-            contexts = [each if uri is None else {**each, "id": uri} for each, uri in both]
+            contexts = [context if uri is None else {**context, "id": uri} for context, uri in both]
         text = query if isinstance(query, str) else None
         calls.append({"query": text, "contexts": contexts or [], "error": error})
     if len(calls) == 1:

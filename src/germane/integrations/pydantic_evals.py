@@ -48,9 +48,9 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
         return {
-            of.score.measure: EvaluationReason(
-                of.score.status if of.score.value is None else of.score.value,
-                f"{of.problem or of.reason} [{of.source}]",
+            result.score.measure: EvaluationReason(
+                result.score.status if result.score.value is None else result.score.value,
+                f"{result.problem or result.reason} [{result.source}]",
             )
-            for of in await self._judge.ameasure(row, self.measures)
+            for result in await self._judge.ameasure(row, self.measures)
         }

@@ -98,8 +98,8 @@ def _statements(question: StatementRelevance) -> Json:
     targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
     for sentence in sentences(question.passage):
-        if has := stems(sentence):
-            relevant = any(coverage(target_terms, has) >= BEARS for target_terms in targets)
+        if statement_terms := stems(sentence):
+            relevant = any(coverage(target_terms, statement_terms) >= BEARS for target_terms in targets)
             result.append({"statement": sentence, "relevant": relevant})
     return {"statements": result}
 

@@ -191,7 +191,9 @@ class Asker:
         answers = list[list[Answer | None]]()
         for questions, pairs in zip(asked, keyed, strict=True):
             both = zip(examples_of(questions), pairs, strict=True)
-            answers.append([self._known(judge, one, judgements.get(key)) for one, (key, judge) in both])
+            answers.append(
+                [self._known(judge, question, judgements.get(key)) for question, (key, judge) in both]
+            )
         count = sum(len(row) - row.count(None) for row in answers)
         self.expected += count
         self.answered += count
@@ -272,8 +274,8 @@ class Asker:
                     continue
                 self._usage_log.seen_before(pending.key)
                 missing.setdefault(id(pending.judge), []).append(pending)
-            for some in missing.values():
-                self._queue(some[0].judge, some)
+            for asked in missing.values():
+                self._queue(asked[0].judge, asked)
             self._on_progress(self)
         except BaseException as error:  # noqa: BLE001 - a callback of the loop has no caller to raise to
             self._break(error)

@@ -73,7 +73,8 @@ class StoredAnswers:
         """Return, for each list of questions, the stored answers; an error for a question without one."""
         found = self._find(asked, judgement_in)
         return [
-            [answered(one, next(found) or _LACKING) for one in examples_of(questions)] for questions in asked
+            [answered(example, next(found) or _LACKING) for example in examples_of(questions)]
+            for questions in asked
         ]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
@@ -111,16 +112,16 @@ class StoredAnswers:
         names: list[Sequence[bytes]] = []
         for questions in asked:
             if isinstance(questions, Passages) and questions:  # all have the settings of the first
-                of = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
-                names += [_names(item.encode(), of) for item in questions.items]
+                settings = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
+                names += [_names(item.encode(), settings) for item in questions.items]
                 continue
-            for one in questions:
-                of = self._settings({**asked_as(one), "kind": one.kind})
-                names.append(_names(one.item.encode(), of))
+            for question in questions:
+                settings = self._settings({**asked_as(question), "kind": question.kind})
+                names.append(_names(question.item.encode(), settings))
         if not names:
             return
         index = self._index
-        positions = [index.get(of[-1], index.get(of[0])) for of in names]
+        positions = [index.get(pair[-1], index.get(pair[0])) for pair in names]
         known = [position for position in positions if position is not None]
         records: Iterator[Judgement | R] = map(self._rows.__getitem__, known)
         if self._file is not None:

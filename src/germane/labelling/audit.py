@@ -215,8 +215,8 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     asked = report.manifest.get("asked") or {}
     if failed := {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}:
         have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
-        of = ", ".join(sorted(failed))
-        warnings.append(f"{have} no usable answer ({of}); run germane run --resume REPORT")
+        names = ", ".join(sorted(failed))
+        warnings.append(f"{have} no usable answer ({names}); run germane run --resume REPORT")
     return AuditDocument(1, source, kinds, warnings, again or UNSET)
 
 
@@ -323,8 +323,8 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     read = [AuditedJudge.of(report, every=every) for report in reports]
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
     book, graded = LabelBook(labels), [judge.kinds.get("relevance", {}) for judge in read]
-    asked = [mine.keys() | judge.failed for mine, judge in zip(graded, read, strict=True)]
-    by_all = (label for label in book if all(label.item in mine for mine in asked))
+    asked = [verdicts_of.keys() | judge.failed for verdicts_of, judge in zip(graded, read, strict=True)]
+    by_all = (label for label in book if all(label.item in verdicts_of for verdicts_of in asked))
     votes = [vote for label in by_all for vote in book.votes(label.item)]
     left_out = dict.fromkeys(label for judge in read for label in judge.left_out if label not in labels)
     if not votes or not all(graded):
@@ -335,7 +335,12 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     query_of = {item: query for judge in read for item, query in judge.query_of.items()}
     queries = np.array([query_of[item] for item in items])
     people = np.array([_yes(float(vote.answer), vote.scale) for vote in votes])
-    answers = np.array([[_yes(*mine[item]) if item in mine else np.nan for item in items] for mine in graded])
+    answers = np.array(
+        [
+            [_yes(*verdicts_of[item]) if item in verdicts_of else np.nan for item in items]
+            for verdicts_of in graded
+        ]
+    )
     failed = np.isnan(answers)
     verdicts = np.where(failed, 1 - people, answers)
     kappas = [cohen_kappa(confusion(row, people)) for row in verdicts]

@@ -330,7 +330,7 @@ def _moved(
 
 
 def _assign_grade(
-    holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
+    holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, place: tuple[str, str]
 ) -> None:
     """Give a piece's grade in `gold` to the documents that contain or may contain it; count the outcome."""
     for grades, documents in zip(gold, holders, strict=True):
@@ -342,7 +342,7 @@ def _assign_grade(
     else:
         number = 1 + sum(name.startswith("*") for name in gold[1])
         gold[1][f"*{number}"] = grade
-        moved.lost.append({"sample": of[0], "what": of[1]})
+        moved.lost.append({"sample": place[0], "what": place[1]})
 
 
 def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:

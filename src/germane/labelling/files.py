@@ -67,8 +67,8 @@ def import_labels(
     for location, row in answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason", "at")}
-        told = row.get("guideline") or guideline
-        fields = {**texts, "answer": answer, "scale": scale, "guideline": told}
+        instructions = row.get("guideline") or guideline
+        fields = {**texts, "answer": answer, "scale": scale, "guideline": instructions}
         labels: list[_Row] = []
         if not (item := row.get("item")):
             labels = [dump_label(label) for label in documents.get(_document(row, location), {}).values()]
@@ -91,20 +91,20 @@ def import_labels(
     stored = list(report.labels())
     before = {(label.item, label.who): label for label in newest_labels(stored) if label.who != UNNAMED}
     known = {(label.item, label.who, label.answer, label.scale, time_of(label)): label for label in stored}
-    named, there, unchanged = list[Label](), 0, 0
+    named, repeated, unchanged = list[Label](), 0, 0
     for label in (structs.replace(label, who=label.who or person) for label in results):
         old = before.get((label.item, label.who))
         key = (label.item, label.who, label.answer, label.scale, time_of(label))
         if (twin := known.get(key) if label.at else old) is not None and _adds_nothing(label, twin):
-            there += 1
+            repeated += 1
             continue
         named.append(label if label.at else structs.replace(label, at=now("milliseconds")))
         if old is not None:
             equal = (label.answer, label.scale) == (old.answer, old.scale)
             unchanged += equal or time_of(named[-1]) < time_of(old)
     notes = []
-    if there:
-        notes.append(f"{counted(there, 'label is', 'labels are')} already there")
+    if repeated:
+        notes.append(f"{counted(repeated, 'label is', 'labels are')} already there")
     if others:
         rows = counted(len(others), "row does", "rows do")
         notes.append(f"{rows} not name a passage or claim of this report (the first: {others[0]})")
@@ -151,9 +151,9 @@ class LabelFile:
         for label in labels:
             if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
-        for some in self._labels.values():
-            if len({(label.who, label.answer, label.scale) for label in some}) == 1:
-                del some[:-1]  # the same label, repeated
+        for item_labels in self._labels.values():
+            if len({(label.who, label.answer, label.scale) for label in item_labels}) == 1:
+                del item_labels[:-1]  # the same label, repeated
         others = (label.scale for label in alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
 
@@ -166,24 +166,24 @@ class LabelFile:
         for item, documents in names.items():  # equal passages may have different document ids
             of_documents = (label for name in documents for label in self._labels.get(name, ()))
             place = {"item": item, "sample": sample.id, "system": sample.system}
-            if some := [*(self._labels.get(item) or of_documents)]:
-                labels[item] = [structs.replace(label, **place) for label in some]
-        people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
+            if found := [*(self._labels.get(item) or of_documents)]:
+                labels[item] = [structs.replace(label, **place) for label in found]
+        people = any(len(found) > 1 or found[0].who or found[0].answer is None for found in labels.values())
         history = turns(sample)
 
         def labelled(context: Context) -> Context:
-            some = labels.get(relevance_item(sample.query, context.passage, history))
-            if some is None:
+            found = labels.get(relevance_item(sample.query, context.passage, history))
+            if found is None:
                 return context
             if people:
                 return structs.replace(context, grade=None, relevant=None)
-            (label,) = some
+            (label,) = found
             if label.scale == "binary":
                 return structs.replace(context, grade=None, relevant=bool(label.answer))
             return structs.replace(context, grade=int(label.answer), relevant=None)
 
         changed = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
-        rows = [label for some in labels.values() for label in some] if people else []
+        rows = [label for found in labels.values() for label in found] if people else []
         rows = [structs.replace(label, who=label.who or UNNAMED) for label in rows]
         if not self._is_filled:
             self.book.add(rows)

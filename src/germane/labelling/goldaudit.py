@@ -69,7 +69,7 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     for sample in samples:
         for item, context in labelled_contexts(sample):
             name = sample.id, context.id or ""
-            if context.id is None or name in rows or not any(item in mine for mine in graded):
+            if context.id is None or name in rows or not any(item in verdicts for verdicts in graded):
                 continue
             rows[name] = GoldDocument(
                 sample=sample.id,
@@ -77,7 +77,7 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
                 query=sample.query,
                 passage=context.passage,
                 gold=(sample.qrels or {}).get(context.id),
-                grades=[mine[item][0] if item in mine else None for mine in graded],
+                grades=[verdicts[item][0] if item in verdicts else None for verdicts in graded],
             )
     if not rows:
         problem = "no judge graded a passage with a document id, so there is nothing to compare with the gold"

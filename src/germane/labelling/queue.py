@@ -107,7 +107,9 @@ def _add_passages(
     """Add a task to `tasks` for each judged passage of the sample `number` of `places` that has none yet."""
     questions = places.questions(number)
     ranks = (
-        (call, *of) for call, span in enumerate(places.spans_of(number, None), 1) for of in enumerate(span, 1)
+        (call, *place)
+        for call, span in enumerate(places.spans_of(number, None), 1)
+        for place in enumerate(span, 1)
     )
     for call, rank, at in ranks:
         asked = places.verdict[at]

@@ -36,11 +36,11 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
     Errors are not imported. Raises InputError at the first line that is not a judgement, after earlier lines.
     """
     added, known, errors = 0, 0, 0
-    for some in batched(judgements_of(path)):
-        answers = [judgement for judgement in some if judgement.error is None]
+    for batch in batched(judgements_of(path)):
+        answers = [judgement for judgement in batch if judgement.error is None]
         stored = ledger.put(answers)
         new = sum(stored[judgement.key] is judgement for judgement in answers)
-        added, known, errors = added + new, known + len(answers) - new, errors + len(some) - len(answers)
+        added, known, errors = added + new, known + len(answers) - new, errors + len(batch) - len(answers)
     return added, known, errors
 
 

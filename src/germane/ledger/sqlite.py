@@ -297,7 +297,7 @@ def find_ledger(start: Path) -> Path:
     """Return the ledger's path in the nearest folder from `start` up with a project file, else in `start`."""
     files = ("germane.toml", "pyproject.toml")
     above = (start, *start.parents)
-    folder = next((one for one in above if any((one / file).is_file() for file in files)), start)
+    folder = next((parent for parent in above if any((parent / file).is_file() for file in files)), start)
     return folder / ".germane" / "ledger.sqlite"
 
 

@@ -155,7 +155,7 @@ class Ledger(ABC):
         """Return the stored judgements by key; keys without a judgement are left out."""
         keys = sorted(keys)
         chunks = (keys[start : start + self.chunk] for start in range(0, len(keys), self.chunk))
-        return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
+        return {judgement.key: judgement for chunk in chunks for judgement in self._look_up("key", chunk)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
         """Return the judgements (of panel members, say) merged into those under `keys`, sorted by own key."""

@@ -104,8 +104,8 @@ def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> 
         yes = (bits[copy] >> np.where(open_, number, 0)[at] & 1).astype(np.bool_)
         tried = np.where(open_[at], np.where(yes, inf, 0.0), level[at])
         weight = np.where(open_[at], np.where(yes, chance[at], 1.0 - chance[at]), 1.0)
-        one = RankedLabels.of_columns(pointers, tried, table.gain[at], rel=table.rel)
-        means = values(measure, one) * np.multiply.reduceat(weight, pointers[:-1])
+        tried_table = RankedLabels.of_columns(pointers, tried, table.gain[at], rel=table.rel)
+        means = values(measure, tried_table) * np.multiply.reduceat(weight, pointers[:-1])
         found[batch] = np.add.reduceat(means, pointers_of(copies)[:-1])
     return found
 

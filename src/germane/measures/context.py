@@ -76,7 +76,7 @@ def supported_claims(
 
 
 def supported_share(
-    sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
+    sample: Sample, name: Literal["reference", "response"], counted: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
     """Return the proportion of the claims in the sample's field `name` that are supported by the contexts.
 
@@ -88,7 +88,7 @@ def supported_share(
     claims, support = yield from supported_claims(sample, getattr(sample, name) or "", contexts)
     if not claims:
         return skipped(f"the {name} makes no claims")
-    if of == "claims":
+    if counted == "claims":
         items = []
         for claim, verdict in zip(claims, support, strict=True):
             numbers = ", ".join(map(str, verdict.contexts))
@@ -164,7 +164,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
         if isinstance(answer, Unanswered):
             hidden.append(answer)
         else:
-            items += [Item(one.text, one.relevant, f"context {position}") for one in answer]
+            items += [Item(statement.text, statement.relevant, f"context {position}") for statement in answer]
     what, lacking = "statements relevant", "not relevant"
     return proportion(items, hidden=hidden, nothing="the contexts state nothing", what=what, lacking=lacking)
 

@@ -120,7 +120,7 @@ class Block:
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
         # a text whose first character is visible ASCII is not blank: one comparison for nearly all of them
-        unusual = [c.text for some in lists for c in some if c.text and not "!" <= c.text < "\x7f"]
+        unusual = [c.text for contexts in lists for c in contexts if c.text and not "!" <= c.text < "\x7f"]
         self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
         self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))
@@ -189,8 +189,8 @@ class Block:
         """Return the score of each job by each grader; `results` are what `programs` returned, in order."""
         self._settle(results)
         scores = ScoreTable()
-        for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
-            numbers = list(some)
+        for _, group in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
+            numbers = list(group)
             columns = self._columns[numbers[0]]
             noted = {
                 row * len(columns) + at: (outcome.status, outcome.why, outcome.bounds)

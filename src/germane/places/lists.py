@@ -51,7 +51,7 @@ def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]
     if over == "union":
         lists = [tuple(context for contexts in lists for context in contexts)]
     ids = ((f"\0{c.text}" if c.id is None else c.id for c in contexts) for contexts in lists)
-    return [list(dict.fromkeys(some)) for some in ids]
+    return [list(dict.fromkeys(names)) for names in ids]
 
 
 def relevant(sample: Sample, rel: int) -> list[str]:

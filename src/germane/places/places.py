@@ -74,9 +74,9 @@ class Places:
             for sample, depth in zip(samples, depths, strict=False)
         ]
         if self.choice.source == "gold":
-            for sample, some in zip(samples, lists, strict=True):
+            for sample, searches in zip(samples, lists, strict=True):
                 grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
-                for query, contexts in some:
+                for query, contexts in searches:
                     ids, kept = [context.id for context in contexts], contexts
                     if len({*ids}) < len(ids):  # of several chunks of one document, the first counts
                         first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
@@ -87,8 +87,8 @@ class Places:
                     self._level += map(grade_of, ids, repeat(math.nan))  # no document is named None
         else:
             lists = [
-                self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in some])
-                for sample, some, depth in zip(samples, lists, depths, strict=False)
+                self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in searches])
+                for sample, searches, depth in zip(samples, lists, depths, strict=False)
             ]
             self.lists += chain.from_iterable(lists)
         lengths = [len(contexts) for _, contexts in self.lists[len(self.pointers) - 1 :]]
@@ -133,7 +133,7 @@ class Places:
         """
         low, high = sample.grade_scale or (0, 3)
         scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-        contexts = [context for _, some in lists for context in some]
+        contexts = [context for _, contexts_of_list in lists for context in contexts_of_list]
         book = self.settings.labels
         for context in contexts if not book else ():
             self._add_own(context, scale)
@@ -198,15 +198,15 @@ class Places:
             return
         position, labels = len(self._level), list(chain.from_iterable(answers))
         if len(votes) > 1 or len(votes[0]) > 1:
-            worth = [[max(float(label.answer), 0.0) for label in some] for some in votes]
-            self._worth[position] = fsum(fsum(some) / len(some) for some in worth) / len(votes)
+            worth = [[max(float(label.answer), 0.0) for label in person] for person in votes]
+            self._worth[position] = fsum(fsum(person) / len(person) for person in worth) / len(votes)
         label = labels[0]
         if len(labels) > 1:
             grades = [min(int(label.answer), 1000) for label in labels]  # cut to limit memory
             label = sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
             if min(grades) < max(grades):
                 top = 1 if label.scale == "binary" else max(HIGHEST, *grades)
-                weights = [1 / len(some) for some in answers for _ in some]
+                weights = [1 / len(person) for person in answers for _ in person]
                 counts = np.bincount(grades, weights, minlength=top + 1)
                 self.probabilities[position] = tuple((counts / len(answers)).tolist())
         self._set_label(label.answer, label.scale)
@@ -414,7 +414,7 @@ class Places:
         """
         numbers, seen = list[int](), dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
-        contexts = ((query, context) for query, some in lists for context in some)
+        contexts = ((query, context) for query, contexts_of_list in lists for context in contexts_of_list)
         for position, (query, context) in zip(self.read(sample, None), contexts, strict=True):
             same: tuple[Any, ...] = (position,)
             if position in self.failed or self.choice.source == "judge":

@@ -246,8 +246,8 @@ class RankedLabels:
         return replace(new, best=_best_first(gold[1], None, np.repeat(np.arange(new.rows), gold[0]), new))
 
 
-def _best_first(level: Floats, gain: Floats | None, row: Ints, of: RankedLabels) -> RankedLabels:
-    """Return the table of the ideal rankings of the table `of`: levels and gains, each the highest first.
+def _best_first(level: Floats, gain: Floats | None, row: Ints, table: RankedLabels) -> RankedLabels:
+    """Return the table of the ideal rankings of `table`: levels and gains, each the highest first.
 
     `row` is the ranking of each level, ascending. Without `gain`, it is the level, but at least 0.
     """
@@ -256,12 +256,12 @@ def _best_first(level: Floats, gain: Floats | None, row: Ints, of: RankedLabels)
         rises = (values[1:] > values[:-1]) & (row[1:] == row[:-1])
         columns.append(values[np.lexsort((-values, row))] if rises.any() else values)
     return RankedLabels(
-        pointers=pointers_of(np.bincount(row, minlength=of.rows)),
+        pointers=pointers_of(np.bincount(row, minlength=table.rows)),
         gain=np.maximum(columns[0], 0.0) if gain is None else columns[1],
         level=columns[0],
         judged=np.ones(len(level), dtype=np.bool_),
-        rel=of.rel,
-        complete=of.complete,
+        rel=table.rel,
+        complete=table.complete,
     )
 
 
@@ -276,13 +276,13 @@ def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     return np.bincount(table.ideal.row[table.ideal.level >= rel], minlength=table.rows)
 
 
-def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return the proportion of the entries in mask `of` that are also in `marked`, for each row.
+def share_of(marked: Bools, among: Bools, row: Ints, rows: int) -> Floats:
+    """Return the proportion of the entries in mask `among` that are also in `marked`, for each row.
 
-    `row` is the row of each entry. The result is nan if `of` marks no entry of a row.
+    `row` is the row of each entry. The result is nan if `among` marks no entry of a row.
     """
-    whole = np.bincount(row[of], minlength=rows)
-    count = np.bincount(row[of & marked], minlength=rows)
+    whole = np.bincount(row[among], minlength=rows)
+    count = np.bincount(row[among & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
 
 

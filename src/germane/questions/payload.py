@@ -71,7 +71,7 @@ class Limits(NamedTuple):
                 if key in payload:
                     self.check(payload[key], field, key)
         elif isinstance(payload, list | tuple | str):
-            keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
+            keyword, unit = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
             most = (
                 None
                 if keyword in schema or name == self.verdicts
@@ -79,7 +79,7 @@ class Limits(NamedTuple):
             )
             if most is not None and len(payload) >= most:
                 raise Unended(
-                    f'"{name}" reached its limit of {most:,} {of} and may be incomplete: write less'
+                    f'"{name}" reached its limit of {most:,} {unit} and may be incomplete: write less'
                 )
             for item in () if isinstance(payload, str) else payload:
                 self.check(item, schema["items"], name)
@@ -132,7 +132,7 @@ class PayloadModel(BaseModel):
 
 def list_payload(**lists: Any) -> type[PayloadModel]:
     """Return a payload type whose only field is a list: `list_payload(claims=tuple[Text, ...])`."""
-    fields: dict[str, Any] = {name: (of, ...) for name, of in lists.items()}
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in lists.items()}
     return create_model("ListPayload", __base__=PayloadModel, **fields)
 
 

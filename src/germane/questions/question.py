@@ -254,8 +254,8 @@ class Question(ABC, Generic[A]):
             name, number = self.verdicts
             rows = [{item[number]: item for item in answer[name]} for answer in answers]
             votes = {n: _majority([row[n] for row in rows], self._voted_fields()) for n in sorted(rows[0])}
-            agreement = math.fsum(one.agreement for one in votes.values()) / len(votes) if votes else 1.0
-            vote = Vote({name: [{number: n, **one.payload} for n, one in votes.items()]}, agreement)
+            agreement = math.fsum(voted.agreement for voted in votes.values()) / len(votes) if votes else 1.0
+            vote = Vote({name: [{number: n, **voted.payload} for n, voted in votes.items()]}, agreement)
         try:
             self.parse(vote.payload)
         except AnswerError:  # the voted fields contradict each other (supported, but by no context)

@@ -111,14 +111,14 @@ def _mixed(tables: Tables) -> float | None:
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """Join entries on the judge: counts and costs are summed (None if unknown), the rest is the first's."""
-    counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
-    tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
-    costs = [of["cost_usd"] for of in entries]
+    counts = {name: sum(entry[name] for entry in entries) for name in JUDGE_COUNTS}
+    tokens = {name: sum(entry["tokens"][name] for entry in entries) for name in ("input", "output")}
+    costs = [entry["cost_usd"] for entry in entries]
     return {
         **entries[0],
         **counts,
         "tokens": tokens,
-        "estimated": any(of["estimated"] for of in entries),
+        "estimated": any(entry["estimated"] for entry in entries),
         "cost_usd": None if None in costs else sum(costs),
     }
 

@@ -112,8 +112,10 @@ class ScoreTerms:
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
-            people = ([counted(vote.answer, vote.scale) for vote in some] for some in book.by_person(item))
-            votes = [fsum(some) / len(some) for some in people]
+            people = (
+                [counted(vote.answer, vote.scale) for vote in person] for person in book.by_person(item)
+            )
+            votes = [fsum(person) / len(person) for person in people]
             votes += [unsure] * book.unsure(item)
             shares.append(fsum(votes) / len(votes) if votes else nan)
         return np.array(shares)
@@ -153,8 +155,8 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
         read = answers.places_reader(samples, settings)
         keys = [sample.key for sample in samples]
         for names, (measure, of_sample) in values.items():
-            here = {at: key for at, key in enumerate(keys) if key in of_sample}
-            if here and reads_verdicts(measure, settings):
+            in_block = {at: key for at, key in enumerate(keys) if key in of_sample}
+            if in_block and reads_verdicts(measure, settings):
                 places = read(measure.choice, measure.depth)
                 counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
                 weights = np.full(len(places.level), nan)
@@ -163,14 +165,16 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
                     weights = np.repeat(1 / (np.repeat(counts, counts) * size), lengths)
                 own, known = str(settings.scale), zip(places.scale, places.labelled.tolist(), strict=True)
                 scales = [scale if of_judge else own for scale, of_judge in known]
-                sample, grades, weight = (of.tolist() for of in (places.sample, places.grades, weights))
+                sample, grades, weight = (
+                    column.tolist() for column in (places.sample, places.grades, weights)
+                )
                 passages = zip(sample, places.items, scales, grades, weight, strict=True)
-                found[names] += ((here[at], *passage) for at, *passage in passages if at in here)
+                found[names] += ((in_block[at], *passage) for at, *passage in passages if at in in_block)
                 if measure.name not in PASSAGE_MEANS:
-                    for at, key in here.items():
+                    for at, key in in_block.items():
                         lists = [places.items[span.start : span.stop] for span in places.spans_of(at, None)]
                         rankings[names][key] = lists
-            for at, key in here.items() if measure.name in VERDICT_MEANS else ():
+            for at, key in in_block.items() if measure.name in VERDICT_MEANS else ():
                 for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
                     found[names].append((key, item, "binary", verdict, weight))
     return {names: _joined(*values[names], rows, rankings[names]) for names, rows in found.items()}
@@ -192,9 +196,9 @@ def _joined(
     first: dict[tuple[int, str], _Row] = {}
     weights: dict[tuple[int, str], list[float]] = {}
     for row in rows:
-        of = code[row[0][0]], row[1]
-        first.setdefault(of, row)
-        weights.setdefault(of, []).append(row[4])
+        place = code[row[0][0]], row[1]
+        first.setdefault(place, row)
+        weights.setdefault(place, []).append(row[4])
     trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,
@@ -203,7 +207,7 @@ def _joined(
         items=[item for _, item in first],
         case=np.array([case for case, _ in first], np.intp),
         verdict=np.array([row[3] for row in first.values()], float),
-        weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
+        weight=np.array([fsum(shares) / trials[case] for (case, _), shares in weights.items()]),
         scale="binary" if {row[2] for row in first.values()} == {"binary"} else "graded",
     )
 
@@ -265,8 +269,10 @@ class Corrections:
         """Return the labels of a kind that were drawn at random from this report, not from another."""
         if kind not in self._drawn_of:
             own = fingerprint(self.pool(kind))
-            mine = (label for label in self._drawn if label.kind == kind)
-            self._drawn_of[kind] = [label for label in mine if (label.design or {}).get("pool", own) == own]
+            of_kind = (label for label in self._drawn if label.kind == kind)
+            self._drawn_of[kind] = [
+                label for label in of_kind if (label.design or {}).get("pool", own) == own
+            ]
         return self._drawn_of[kind]
 
     def all_labelled(self, kind: str) -> bool:
@@ -297,8 +303,8 @@ class Corrections:
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
         """Return the mean corrected with randomly drawn labels, or the reason why it cannot be corrected."""
         items = set(rows.items)
-        mine = [label for label in self.drawn(rows.kind) if label.item in items]
-        if not mine:
+        drawn = [label for label in self.drawn(rows.kind) if label.item in items]
+        if not drawn:
             kinds = sorted({label.kind for label in self._drawn})
             if not kinds:
                 why = "no labels were drawn at random"
@@ -312,7 +318,7 @@ class Corrections:
         if np.isnan(rows.verdict).any():
             return "some verdicts of the judge are missing: run `germane run --resume REPORT`"
         by_design: dict[str, list[Label]] = {}
-        for label in mine:
+        for label in drawn:
             by_design.setdefault(str((label.design or {}).get("design")), []).append(label)
         design = max(by_design, key=lambda name: len(by_design[name]))
         book = LabelBook(by_design[design])
@@ -342,7 +348,7 @@ class Corrections:
         if (count := int(labelled.sum())) < FEWEST:
             return f"{counted(count, 'query')} labelled whole: at least {FEWEST} are needed"
         mean = partial(corrected_mean, np.array(judged), values, value_range=limits)
-        result = _both([mean(population=of) for of in POPULATIONS], limits)
+        result = _both([mean(population=population) for population in POPULATIONS], limits)
         if isinstance(result, str):
             return result.replace(" labels", " queries labelled whole", 1)
         return result.replace(
@@ -400,7 +406,7 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
         proxy=rows.verdict * scale,  # the judge's grade predicts a person's yes or no better than 1 or 0
         value_range=(0.0, max(1.0, float(scale.max()))),
     )
-    result = _both([mean(population=of) for of in POPULATIONS], rows.measure.definition.range)
+    result = _both([mean(population=population) for population in POPULATIONS], rows.measure.definition.range)
     queries = len(np.unique(rows.case[~np.isnan(labels)]))
     return result if isinstance(result, str) else result.replace(queries=queries)
 

@@ -69,7 +69,7 @@ class Draw:
         """The items that were drawn and labelled; if `whole`, only items of completely labelled queries."""
         drawn = {label.item for label in self.labels}
         items = (items for items in self.pool.values() if items <= drawn or not self.whole)
-        return frozenset(item for some in items for item in some if item in drawn)
+        return frozenset(item for drawn_items in items for item in drawn_items if item in drawn)
 
     @cached_property
     def complete(self) -> bool:
@@ -102,8 +102,8 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
     for label in labels:
         design = label.design or {}
         groups[label.queue, design.get("design"), design.get("seed")].append(label)
-    for (_, unit, _), mine in groups.items():
-        draw = Draw(mine, pool, whole=unit == "queries")
+    for (_, unit, _), labels_of_draw in groups.items():
+        draw = Draw(labels_of_draw, pool, whole=unit == "queries")
         if draw.items:
             yield draw
 
@@ -160,15 +160,17 @@ def choose_targets(
     never: dict[str, bool] = {}
     for summary in report.summaries:  # store by kind if each measure depends on the order of passages
         if summary.basis.source == "judge":
-            measure, of = Measure.remembered(summary.type), ""
+            measure, asked = Measure.remembered(summary.type), ""
             if measure.name in VERDICT_MEANS:
-                of = "sufficiency" if measure.name == "context_sufficiency" else "support"
+                asked = "sufficiency" if measure.name == "context_sufficiency" else "support"
             elif measure.definition.family == "ranked":
                 params: Any = {**measure.params, "labels": "human"}
                 with suppress(MeasureError):  # its settings have no meaning for people's labels
                     Measure(measure.name, params, measure.k)
-                    of = "relevance"
-            wanted.get(of, never)[summary.measure] = of == "relevance" and measure.name not in PASSAGE_MEANS
+                    asked = "relevance"
+            wanted.get(asked, never)[summary.measure] = (
+                asked == "relevance" and measure.name not in PASSAGE_MEANS
+            )
     if kind is None and design is not None and wanted["relevance"]:
         kind = "relevance"
     cases: dict[str, set[str]] = defaultdict(set)
@@ -176,8 +178,8 @@ def choose_targets(
         if score.value is not None:
             cases[score.measure].add(score.sample)
     targets, others, left_out = list[LabelTarget](), list[str](), list[str]()
-    for of, names in wanted.items():
-        if kind not in {None, of}:
+    for asked, names in wanted.items():
+        if kind not in {None, asked}:
             others += names
         elif names:
             ordered = tuple(name for name, by_order in names.items() if by_order)
@@ -185,7 +187,7 @@ def choose_targets(
             unit: Design = design or ("queries" if ordered else "passages")
             measures = tuple(name for name in names if not (design == "passages" and name in ordered))
             left_out += [name for name in names if name not in measures]
-            targets.append(LabelTarget(kind=of, design=unit, measures=measures, cases=of_all))
+            targets.append(LabelTarget(kind=asked, design=unit, measures=measures, cases=of_all))
     targets = targets or [LabelTarget(kind=kind or "relevance", design=design or "passages")]
     return targets, [*others, *left_out, *never]
 

@@ -51,8 +51,10 @@ _BLOCK = 500  # samples whose passages are read together
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """Return the judgement row, which measures do not read, that stores a grader's `result` for a sample."""
-    key, of = result_item(sample.key, grader), FrozenDict(of=(*map(str, sample.key), grader))
-    return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
+    key, provenance = result_item(sample.key, grader), FrozenDict(of=(*map(str, sample.key), grader))
+    return Judgement(
+        key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
+    )
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
@@ -291,7 +293,9 @@ class Explainer:
             claims: Sequence[str] = getattr(question, "claims", ())
             if question.kind == "support" and claims and not isinstance(answer, Unanswered):
                 both = zip(claims, answer, strict=True)
-                rows = [SupportLine(claim, list(of.contexts), of.reasoning) for claim, of in both]
+                rows = [
+                    SupportLine(claim, list(support.contexts), support.reasoning) for claim, support in both
+                ]
                 matrix = MatrixLine(question.kind, rows)
                 matrices.setdefault(json.encode(matrix), matrix)
         retrieved = {context.id for context in sample.retrieved()}

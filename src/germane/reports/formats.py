@@ -41,12 +41,14 @@ class SystemLine(Line, kw_only=True):
     file: str | UnsetType = UNSET
 
 
-def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line per system with its summaries; `of` is `slice=NAME` or `file=NAME` for a part."""
+def system_lines(summaries: Iterable[MeasureSummary], **group: str) -> list[SystemLine]:
+    """Return one line per system with its summaries; `group` is `slice=NAME` or `file=NAME`."""
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
-    return [SystemLine(system=system, measures=rows, **of) for system, rows in (measures or {"": {}}).items()]
+    return [
+        SystemLine(system=system, measures=rows, **group) for system, rows in (measures or {"": {}}).items()
+    ]
 
 
 class Document(Line, kw_only=True):
@@ -79,8 +81,8 @@ class Document(Line, kw_only=True):
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
     """Return the `--json` document (docs/schema/report.schema.json); `scores` adds each sample's scores."""
     systems, verdict = system_lines(report.summaries), report.verdict
-    files = [system_lines(of.summaries, file=of.name) for of in report.files]
-    slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
+    files = [system_lines(section.summaries, file=section.name) for section in report.files]
+    slices = [system_lines(section.summaries, slice=section.name) for section in report.own_slices()[0]]
     document = Document(
         passed=verdict.passed,
         exit_code=verdict.exit_code,
@@ -146,7 +148,10 @@ def junit(report: ReportData) -> Iterator[str]:
 
     root = Element("testsuites", name="germane")
     words, verdict = {"failed": "failure", "undecided": "error"}, report.verdict
-    gates = [_test("gates", of.gate, words.get(of.outcome), of.sentence or of.detail) for of in verdict.gates]
+    gates = [
+        _test("gates", result.gate, words.get(result.outcome), result.sentence or result.detail)
+        for result in verdict.gates
+    ]
     if verdict.exit_code and all(gate.outcome == "passed" for gate in verdict.gates):
         gates.append(_test("gates", "evaluation", "error", "; ".join(verdict.reasons)))
     cases = (_case(report, case) for case in report.cases())
@@ -265,7 +270,7 @@ def known_format(path: Path) -> str | None:
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
-        known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
+        known = [end for end in endings if (name.endswith(end) if end[0] == "." else name == end)]
         return max(known, key=len, default=None)
 
     if owner := absent("writers", name, "".join(path.suffixes[-2:]).lower()):

@@ -105,7 +105,7 @@ class Gate:
         if match is None:
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=where)
         result = match.groupdict("")
-        how, limit, of = result.get("how", "mean"), result["limit"], result.get("of", "")
+        how, limit, statistic = result.get("how", "mean"), result["limit"], result.get("of", "")
         share = "".join(result.get("share", "").split())
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
@@ -118,7 +118,7 @@ class Gate:
             problem = f"the gate {text!r} can never pass: the interval of a change never equals one number"
             raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
         measure, by = canonical_name(result["measure"]), result.get("by", "")
-        mean_of: Any = "" if of == "mean" else of
+        mean_of: Any = "" if statistic == "mean" else statistic
         return cls(how, measure, result["op"], number, where, mean_of=mean_of, share=share, by=by)
 
     def check_named(self, measured: Iterable[str]) -> None:
@@ -162,13 +162,13 @@ class Gate:
         return cls.parse(text, None if file is None else SourceLocation(file))
 
     def __str__(self) -> str:
-        of = f"{self.measure}{self.share}"
+        measured = f"{self.measure}{self.share}"
         if self.by:
-            of = f"mean({of}) by {self.by}"
+            measured = f"mean({measured}) by {self.by}"
         how = self.mean_of if self.mean_of and self.how == "mean" else self.how
         if self.mean_of and how != self.mean_of:
-            of = f"{self.mean_of}({of})"
-        return f"{how}({of}){self.op}{self.limit:g}"
+            measured = f"{self.mean_of}({measured})"
+        return f"{how}({measured}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
         """Return the gate's text followed by the system's name, if any, as in `RR>=0.5 [bm25]`."""
@@ -235,22 +235,22 @@ def check_gate(
     `samples` are read only for slices. Raises InputError without the measure or a slice, or for mixed labels.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
-    mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
-    if any(summary.basis.source == "best" for summary in mine):
+    named = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
+    if any(summary.basis.source == "best" for summary in named):
         raise gate.mixed()
     try:
         slices = slices_of(samples, gate.by) if gate.by else {}
     except InputError:
         raise gate.no_slices() from None
     results = []
-    for summary in mine:
+    for summary in named:
         by, stand_in = _DECIDED_BY.get(summary.basis.source, "judged"), summary.basis.stand_in
         of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
         outcome: GateOutcome = "failed"
         detail = UNMEASURED
         if gate.share or gate.by:
-            of = summary.measure, summary.type
-            values = cases.case_values(summary.system, of, range_of(summary.type), keep)
+            pair = summary.measure, summary.type
+            values = cases.case_values(summary.system, pair, range_of(summary.type), keep)
             names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
             if names:
                 outcome, detail = _of_values(gate, names, ends, slices)
@@ -346,14 +346,15 @@ def _of_values(
         return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
     numbers = {name: at for at, name in enumerate(names)}
     rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
-    means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items() if mine}
+    means = {name: [fsum(end[cases]) / len(cases) for end in ends] for name, cases in rows.items() if cases}
     worst = sorted(means, key=means.__getitem__, reverse=gate.how == "max")[:5]
     text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in worst)
     large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
-    sides = (zip(*some, strict=True) for some in (large, means.values()))  # all lower ends, all upper ends
+    groups = large, means.values()
+    sides = (zip(*group, strict=True) for group in groups)  # all lower ends, all upper ends
     decided, of_all = (gate.holds(*map(pick, side)) for side in sides)
     if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"

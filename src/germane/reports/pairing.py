@@ -180,8 +180,8 @@ class MeasureComparison(
                 within = f"within {self.margin or 0.0:g} in {self.measure}"
                 return f"{self.b} and {self.a} are the same {within}: {self.figure}"
             case "not shown":
-                of = f" ({self.b} against {self.a})" if self.several else ""
-                return f"no difference shown in {self.measure}{of}: {self.why_not_shown}"
+                suffix = f" ({self.b} against {self.a})" if self.several else ""
+                return f"no difference shown in {self.measure}{suffix}: {self.why_not_shown}"
             case outcome:
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
@@ -204,9 +204,9 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
             p = 1.0 if interval.ends[0] <= 0 <= interval.ends[1] else ALPHA
         if p is not None:
             ps.append((row, p))
-    of = {id(row): p for (row, _), p in zip(ps, holm([p for _, p in ps]), strict=True)}
+    adjusted_p = {id(row): p for (row, _), p in zip(ps, holm([p for _, p in ps]), strict=True)}
     tests = {id(row): max(len(ps), 1) for row in tested}
-    return [row.replace(p_holm=of.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
+    return [row.replace(p_holm=adjusted_p.get(id(row)), tests=tests.get(id(row), 0)) for row in comparisons]
 
 
 class Side:
@@ -244,7 +244,11 @@ class Side:
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
     """Return the reported names of the measures computed for all systems under one canonical name."""
     first, *others = sides
-    return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
+    return [
+        name
+        for name, canonical in first.types.items()
+        if all(side.types.get(name) == canonical for side in others)
+    ]
 
 
 class PairedSystems:
@@ -285,8 +289,8 @@ class PairedSystems:
 
     def due(self, measure: str) -> list[CaseValues]:
         """Return A's and B's values of a measure for all cases that should have a score."""
-        of = measure, self.a.types[measure]
-        return [side.scores.case_values(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
+        names = measure, self.a.types[measure]
+        return [side.scores.case_values(side.system, names, range_of(names[1])) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """Return A's and B's values of a measure for the cases in both, in A's order and with A's indices."""
@@ -308,8 +312,8 @@ class PairedSystems:
             ours, theirs = ours.taken(chosen), theirs.taken(chosen)
         canonical = self.a.types[measure]
         complete = ours.complete & theirs.complete
-        some = np.flatnonzero(complete)
-        counted = whole = self._difference(ours.taken(some), theirs.taken(some), canonical)
+        kept = np.flatnonzero(complete)
+        counted = whole = self._difference(ours.taken(kept), theirs.taken(kept), canonical)
         if not complete.all():
             if np.isfinite(ours.high).all() and np.isfinite(theirs.high).all():
                 whole = self._difference(ours, theirs, canonical)
@@ -325,7 +329,7 @@ class PairedSystems:
             measure=measure,
             type=canonical,
             slice=name or UNSET,
-            n=len(some),
+            n=len(kept),
             due=len(complete),
             mean_a=counted.mean_a,
             mean_b=counted.mean_b,

@@ -153,7 +153,7 @@ def ranks(
     kinds = dict.fromkeys("ABCD■", "relevant") | dict.fromkeys("abcd□", "not relevant")
     charts = []
     for system in report.systems[:_MOST_SYSTEMS]:
-        lists = [call[:_DEEPEST] for of, strip in strips if of == system for call in strip.split("|")]
+        lists = [call[:_DEEPEST] for owner, strip in strips if owner == system for call in strip.split("|")]
         depth = max(map(len, lists), default=0)
         signs = (Counter(kinds.get(call[at : at + 1]) for call in lists if call[at:]) for at in range(depth))
         counts = list(signs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from itertools import chain
 from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,8 +153,8 @@ class Report(ReportData):
             return self
         target = FolderWriter(path).lock()
         try:
-            mine = self.folder is not None and path.resolve() == self.folder.resolve()
-            if not force and not mine:
+            is_own = self.folder is not None and path.resolve() == self.folder.resolve()
+            if not force and not is_own:
                 target.refuse_other("name a new folder, or give force=True (--force) to replace it")
             target.start().add(self.tables)
             saved = Report(target.tables, self.manifest, self.verdict, self.summaries)
@@ -216,7 +217,8 @@ class Report(ReportData):
 
 def _required_gates(report: Report) -> list[GateResult]:
     """Return one result per required grader: failed if a case is below the grader's threshold."""
-    graders, results = [of for graders in report.grader_sets for of in graders.values()], list[GateResult]()
+    results = list[GateResult]()
+    graders = list(chain.from_iterable(graders.values() for graders in report.grader_sets))
     required = [*dict.fromkeys(grader.name for grader in graders if grader.required is not None)]
     required += [CASE_SCORE] * any(grader.threshold is not None for grader in graders)
     cases = list(report.cases()) if required else []
@@ -233,8 +235,8 @@ def _required_gates(report: Report) -> list[GateResult]:
             n, total = sum(case.score is not None for case in cases), len(cases)
         else:
             stand_in = name in report.stand_ins
-            mine = [summary for summary in report.summaries if summary.measure == name]
-            n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
+            of_grader = [summary for summary in report.summaries if summary.measure == name]
+            n, total = sum(summary.n for summary in of_grader), sum(summary.total for summary in of_grader)
         result = GateResult(gate=f"{REQUIRED}{name}", outcome=outcome, detail=detail, stand_in=stand_in)
         results.append(with_count(result, n, total))
     return results
@@ -253,7 +255,9 @@ def _counted(tables: Tables) -> dict[str, Json]:
         "notes": dict(sorted({**tables.notes, **panel_notes(asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
-        "references": {name: dict(sorted(of.items())) for name, of in sorted(tables.references.items())},
+        "references": {
+            name: dict(sorted(counts_of.items())) for name, counts_of in sorted(tables.references.items())
+        },
         "asked": asked_json(asked),
     }
     return {**counts, "beside": beside} if beside else counts
@@ -382,15 +386,17 @@ def open_together(
             report = read_document(Path(value)) if is_file else find_report(value, corrected=False)
             report.where = str(value)
             opened.append(report)
-    reports = [one for one in opened if isinstance(one, ReportData)]
-    files = [one for one in opened if not isinstance(one, ReportData)]
+    reports = [entry for entry in opened if isinstance(entry, ReportData)]
+    files = [entry for entry in opened if not isinstance(entry, ReportData)]
     types, notes = types_of(
         ((row.measure, row.value, row.higher) for _, rows in files for row in rows),
         {line.measure: line.type for report in reports for line in report.summaries},
         ranges,
         directions,
     )
-    return [one if isinstance(one, ReportData) else _report_of_results(*one, types) for one in opened], notes
+    return [
+        entry if isinstance(entry, ReportData) else _report_of_results(*entry, types) for entry in opened
+    ], notes
 
 
 def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[str, str]) -> ReportData:
@@ -398,8 +404,8 @@ def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[st
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in rows:
         status: Status = "error" if row.value is None else "ok"
-        of = row.sample, row.system, row.trial, row.measure, types[row.measure]
-        tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
+        names = row.sample, row.system, row.trial, row.measure, types[row.measure]
+        tables.scores.add(ScoreRow(*names, row.value, status, row.why or None, None))
         if row.cluster:
             cluster_of[row.sample] = row.cluster
     tables.cluster_of = cluster_of

@@ -72,8 +72,8 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
             elif mean < 1.0:
                 top = f"top-{name.rpartition('@')[2]} " if "@" in name else ""
                 share = "over 99%" if mean > 0.995 else f"{mean:.0%}"
-                some = f"{share} of the {top}results have a gold label"
-                remarks.append(some if mean else f"no {top}result has a gold label")
+                judged = f"{share} of the {top}results have a gold label"
+                remarks.append(judged if mean else f"no {top}result has a gold label")
         self.remarks = [*remarks, *filter(None, [self.interval_note])]
 
 
@@ -260,7 +260,7 @@ def _summary(
     interval = interval_of_cases(case_values, cases.clusters_of(case_values.case, clusters), span)
     ends, method = interval.ends, interval.method + (", clusters" if interval.units == "clusters" else "")
     total = fsum(values.tolist())
-    sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
+    sums = [total if side is values else fsum(side.tolist()) for side in (low, high)]
     taken = cases.table.taken(rows)
     status, codes = taken.status, taken.why
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()

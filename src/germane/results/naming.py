@@ -171,7 +171,10 @@ def types_of(
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)
     fix = "correct this with --range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
-    notes = [f"{', '.join(of)}: unknown measure, assumed to be {what}; {fix}" for what, of in guesses.items()]
+    notes = [
+        f"{', '.join(unnamed)}: unknown measure, assumed to be {what}; {fix}"
+        for what, unnamed in guesses.items()
+    ]
     return types, notes
 
 

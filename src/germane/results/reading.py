@@ -192,7 +192,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             fix = "write the id of the case in every row"
             raise InputError(problem, fix=fix, place=where)
         trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
-        of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
+        identity = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
         values = {}
         for name in columns:
             # MLflow has a column with the error message of each measure
@@ -204,7 +204,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
                 problem = f"this row has no value in the column {roles['measure']}, which names the measure"
                 raise InputError(problem, fix="write the measure's name, such as nDCG@10", place=where)
             values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
-        scored.append((of, fault, values))
+        scored.append((identity, fault, values))
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
     for (sample, system, trial, cluster), fault, values in scored:

@@ -244,7 +244,7 @@ def compare_answers(
         ends = [shift.ends for shift in shifts.values()]
         if min(p_of_means, p_of_flips) <= (1 - LEVEL) / 2:
             changed = True
-        elif not flips or all(some and max(map(abs, some)) <= NARROW for some in ends):
+        elif not flips or all(pair and max(map(abs, pair)) <= NARROW for pair in ends):
             changed = False
     return ChangedVerdicts(shifts, p_of_means, p_of_flips, changed)
 

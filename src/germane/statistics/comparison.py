@@ -261,8 +261,8 @@ def best_system(
     for _ in range(SPLITS):
         half = np.zeros(units)
         half[rng.permutation(units)[: units // 2]] = 1.0
-        mine, size = np.einsum("u,uk->k", half, sums), float(half @ sizes)
-        sides = (mine, size), (total - mine, cases - size)
+        drawn, size = np.einsum("u,uk->k", half, sums), float(half @ sizes)
+        sides = (drawn, size), (total - drawn, cases - size)
         for (chose, number_of), (measured, others) in (sides, sides[::-1]):
             pick = int((chose / number_of).argmax())
             times[pick] += 1

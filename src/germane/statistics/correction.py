@@ -211,8 +211,8 @@ def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Cor
     )
 
 
-def _cover(one: Sequence[float], other: Sequence[float]) -> Ends:
-    return min(one[0], other[0]), max(one[1], other[1])
+def _cover(ends: Sequence[float], other: Sequence[float]) -> Ends:
+    return min(ends[0], other[0]), max(ends[1], other[1])
 
 
 def _estimated(

@@ -198,8 +198,12 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
         return {}
     made: dict[str, str | None] = {}
     for text, cases in ids_of(theirs).items():
-        mine: list[str | None] = [*cases_of.get(text, ())]
-        made |= zip(cases, mine if len(mine) == len(cases) else [None] * len(cases), strict=True)
+        others: list[str | None] = [*cases_of.get(text, ())]
+        made |= zip(
+            cases,
+            others if len(others) == len(cases) else [None] * len(cases),
+            strict=True,
+        )
     return made
 
 

@@ -100,11 +100,11 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
     """Return the counts by kind of question, such as {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
-        mine = fields.setdefault(kind, {})
+        of_kind = fields.setdefault(kind, {})
         if value:
-            mine.setdefault(field, {})[value] = n
+            of_kind.setdefault(field, {})[value] = n
         else:
-            mine[field] = n
+            of_kind[field] = n
     return fields
 
 

@@ -197,9 +197,9 @@ class LabelBook:
         """Return who labelled these items or was unsure; () if each has one label and no one was unsure."""
         distinct = dict.fromkeys(items)
         people = [self._people.get(item, ()) for item in distinct]
-        if all(sum(map(len, some)) < 2 for some in people) and distinct.keys().isdisjoint(self._unsure):
+        if all(sum(map(len, person)) < 2 for person in people) and distinct.keys().isdisjoint(self._unsure):
             return ()
-        names = {labels[0].who for some in people for labels in some}
+        names = {labels[0].who for person in people for labels in person}
         names.update(*(self._unsure.get(item, ()) for item in distinct))
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
@@ -234,8 +234,8 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
         if who == UNNAMED and label.reason != TAKEN_BACK:
             who = number
         elif who == UNNAMED:
-            of = label.item, who
-            newest = {key: other for key, other in newest.items() if (other.item, other.who) != of}
+            answered = label.item, who
+            newest = {key: other for key, other in newest.items() if (other.item, other.who) != answered}
         earlier = newest.get(key := (label.item, who))
         if earlier is None or time_of(earlier) <= time_of(label):
             newest.pop(key, None)

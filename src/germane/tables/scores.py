@@ -261,8 +261,8 @@ class ScoreTable:
 
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
         """Yield the scores of the samples with these keys, in the table's order."""
-        of = self.numbers()
-        numbers = [of[key] for key in keys if key in of]
+        numbers_of = self.numbers()
+        numbers = [numbers_of[key] for key in keys if key in numbers_of]
         return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
@@ -296,7 +296,7 @@ class ScoreTable:
         texts = [b'{"sample":%b,"system":%b,"trial":%d,' % (*map(encode, key[:2]), key[2]) for key in keys]
         heads = chain.from_iterable(map(repeat, texts, counts))
         # NaN is null
-        values = chain.from_iterable(encode(some)[1:-1].split(b",") for some in batched(self._value))
+        values = chain.from_iterable(encode(batch)[1:-1].split(b",") for batch in batched(self._value))
         ends, whys = [_PLAIN_END] * len(sample), self.whys
         for row, (status, why, low, high) in self._noted.items():
             bounds = encode(None if math.isnan(low) else (low, high))

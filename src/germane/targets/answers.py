@@ -97,7 +97,7 @@ class TargetAnswers:
 
     def _keep(self, samples: Iterable[Sample]) -> set[SampleKey]:
         """Remember the samples that did not fail (others are queried again), and return their keys."""
-        found = {each.key: each for each in samples if find_contexts(each)[0].error is None}
+        found = {sample.key: sample for sample in samples if find_contexts(sample)[0].error is None}
         self._found |= found
         return set(found)
 

@@ -106,8 +106,8 @@ class RecordedTarget(Target):
             problem = f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}"
             raise TargetError(f"{problem}; record the answer of this case")
         if result.query.split() != sample.query.split():
-            name, here, there = (shorten(text, 40) for text in (sample.id, sample.query, result.query))
-            self._otherwise[sample.id] = f"{name} is {here!r} in the case, {there!r} in the file"
+            name, expected, in_file = (shorten(text, 40) for text in (sample.id, sample.query, result.query))
+            self._otherwise[sample.id] = f"{name} is {expected!r} in the case, {in_file!r} in the file"
         return result
 
     @property

@@ -174,7 +174,7 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
         outputs += [output for output in answer.values() if isinstance(output, dict)]
     made: dict[str, Json] = {}
     replies = [output.get("replies") or output.get("answers") for output in outputs]
-    reply = next((some[0] for some in reversed(replies) if isinstance(some, list) and some), None)
+    reply = next((listed[0] for listed in reversed(replies) if isinstance(listed, list) and listed), None)
     for output in [reply, *outputs] if isinstance(reply, dict) else outputs:
         if (passages := passages_in(output)) is not None:
             made["contexts"] = passages

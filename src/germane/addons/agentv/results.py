@@ -20,7 +20,7 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
 
     A case without graders has one result, its score. A repeated case is a new trial.
     """
-    graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
+    graded = [{entry["name"]: entry.get("score") for entry in row.get("scores") or ()} for row in rows]
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()
     for row, scores in zip(rows, graded, strict=True):

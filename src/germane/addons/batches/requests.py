@@ -90,9 +90,9 @@ class AskedTable:
 
     def add(self, batch: str, requests: Iterable[Request]) -> None:
         """Store requests as part of the batch with the id `batch`."""
-        for some in batched(requests, _MANY):
+        for chunk in batched(requests, _MANY):
             rows = [
-                (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
+                (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in chunk
             ]
             self._ledger.change(
                 f"INSERT INTO asked (request, batch, keys, record) VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))} "  # noqa: S608 - question marks
@@ -103,15 +103,15 @@ class AskedTable:
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
         """Return the stored records of these requests, by request; answered requests are left out."""
         result: dict[str, dict[str, Json]] = {}
-        for some in batched(requests, _MANY):
-            sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
-            result |= {request: decode(record) for request, record in self._ledger.rows(sql, some)}
+        for chunk in batched(requests, _MANY):
+            sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(chunk)})"  # noqa: S608 - question marks
+            result |= {request: decode(record) for request, record in self._ledger.rows(sql, chunk)}
         return result
 
     def answered(self, requests: Sequence[str]) -> None:
         """Delete the records of requests that have been answered."""
-        for some in batched(requests, _MANY):
-            self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
+        for chunk in batched(requests, _MANY):
+            self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(chunk)})", chunk)  # noqa: S608 - question marks
 
     def in_flight(self) -> set[str]:
         """Return the keys of the questions in open batches."""
@@ -291,12 +291,12 @@ class Answers:
                 raise AnswerError("the line has no response")  # noqa: TRY301 - as for any other unusable line
             else:
                 body = response.get("body", response) if isinstance(response, Mapping) else None
-                told = body if isinstance(body, Mapping) else {}
-                if error or "choices" not in told:
-                    why = error or told.get("error") or body or response
+                answer = body if isinstance(body, Mapping) else {}
+                if error or "choices" not in answer:
+                    why = error or answer.get("error") or body or response
                     message = why.get("message") if isinstance(why, Mapping) else why
                     raise AnswerError(f"the request failed: {str(message or why)[:200]}")  # noqa: TRY301
-                completion = completion_in(told, record["name"])
+                completion = completion_in(answer, record["name"])
             judgements = _judgements(request, record, completion, source, self.session)
             problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
         except AnswerError as error:
@@ -344,9 +344,9 @@ def _judgements(
     judge, rows, items = Judge(), dict[int, Mapping[str, Json]](), list[FusedRequest]()
     judge.name, judge.identity = record["judge"], freeze(record["identity"])
     kinds = _kinds()
-    for some in record["items"]:
+    for questions_of_item in record["items"]:
         items.append(FusedRequest(""))
-        for row in some:
+        for row in questions_of_item:
             try:
                 question = kinds[row["kind"]](**freeze(row["fields"]))
             except (KeyError, TypeError):

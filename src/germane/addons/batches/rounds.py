@@ -318,34 +318,37 @@ class Later:
             if model is None or (client := self._clients.get(endpoint_of(model))) is None:
                 continue
             new = [question for question in questions if judge.key(question) not in in_flight]
-            some, size = list[Request](), 0
+            chunk, size = list[Request](), 0
             for request in requests_of(judge, client.model, new, price_later(judge)):
                 length = len(request.line) + 1
-                if some and (len(some) == MOST_REQUESTS or size + length > MOST_BYTES):
-                    await self._create(some, client, note)
-                    some, size = [], 0
-                some.append(request)
+                if chunk and (len(chunk) == MOST_REQUESTS or size + length > MOST_BYTES):
+                    await self._create(chunk, client, note)
+                    chunk, size = [], 0
+                chunk.append(request)
                 size += length
-            if some:
-                await self._create(some, client, note)
+            if chunk:
+                await self._create(chunk, client, note)
 
     async def _create(
-        self, some: Sequence[Request], client: BatchClient, note: Callable[[str], None]
+        self, requests: Sequence[Request], client: BatchClient, note: Callable[[str], None]
     ) -> None:
         """Create a batch of these requests at the provider; its row and its requests are stored before.
 
         Raises LimitReached if this batch, with all paid and pending requests, would exceed a limit.
         """
         (provider, name, url), price = endpoint_of(client.model), price_later(client.model)
-        sent, back = (sum(request.tokens for request in some), sum(request.tokens_back for request in some))
+        sent, back = (
+            sum(request.tokens for request in requests),
+            sum(request.tokens_back for request in requests),
+        )
         row = BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
             provider=provider,
             model=name,
             url=url,
-            requests=len(some),
-            questions=sum(len(request.keys) for request in some),
+            requests=len(requests),
+            questions=sum(len(request.keys) for request in requests),
             cost_usd=None if price is None else price.cost(sent, back),
             at=now(),
         )
@@ -359,9 +362,9 @@ class Later:
         if spec.max_cost is not None and cost > spec.max_cost:
             all_of = f"all batches together would cost about ${cost:.4f}"
             raise LimitReached(f"--max-cost {spec.max_cost:g} is too low: {all_of}")
-        self._table.begin(row, some)
+        self._table.begin(row, requests)
         try:
-            self._table.sent(row, await client.create(row.id, some))
+            self._table.sent(row, await client.create(row.id, requests))
         except JudgeError:
             self._table.forget(row)
             raise

@@ -100,9 +100,9 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             problem = f"the ledger {location} has no unanswered request of germane questions"
             raise InputError(problem, fix="name the ledger that germane questions used: --ledger PLACE")
         every = chain.from_iterable(read_answers(file, damaged) for file in files)
-        for some in batched(every, _AT_ONCE):
-            records = table.records([line["custom_id"] for line in some])
-            for line in some:
+        for chunk in batched(every, _AT_ONCE):
+            records = table.records([line["custom_id"] for line in chunk])
+            for line in chunk:
                 answers.take(line, records.get(line["custom_id"]), "file")
             stored += len(store.put(answers.rows))
             answers.groups.clear()

@@ -54,11 +54,11 @@ class Share:
     def parse(cls, text: str) -> Self:
         """Return the part for a string such as `3/16`. Raises InputError for any other string."""
         match = _SHARE.fullmatch(text.strip())
-        number, of = (int(match[1]), int(match[2])) if match else (0, 0)
-        if not 1 <= number <= of:
+        number, total = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not 1 <= number <= total:
             fix = "write --part 3/16: the third of 16, from 1/16 to 16/16"
             raise InputError(f"--part {text!r} is not of the form I/N", fix=fix)
-        return cls(number, of)
+        return cls(number, total)
 
     def has(self, query: str) -> bool:
         """Return True if cases with this query are in the part.
@@ -174,7 +174,7 @@ def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[
     first, kept = parts[0], {"of": "the number of parts", "cases": "cases", "gates": "gates"}
     for part, entry in zip(parts, entries, strict=True):
         different = [name for key, name in kept.items() if entries[0][key] != entry[key]]
-        judges = [canonical((one.manifest.get("judge") or {}).get("identity")) for one in (first, part)]
+        judges = [canonical((report.manifest.get("judge") or {}).get("identity")) for report in (first, part)]
         different += ["the judge"] if judges[0] != judges[1] else []
         inputs = set(entries[0]["inputs"]) ^ set(entry["inputs"])  # each a digest, a blank and a name
         different += sorted({f"the input {input_.partition(' ')[2]}" for input_ in inputs})
@@ -182,10 +182,10 @@ def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[
         if different:
             problem = f"{first.path} and {part.path} belong to different evaluations: {', '.join(different)}"
             raise InputError(problem, fix="run all parts with the same inputs and options")
-    of = entries[0]["of"]
-    if missing := sorted(set(range(1, of + 1)) - {entry["number"] for entry in entries}):
-        problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
-        fix = f"run the same command with --part {missing[0]}/{of}, or name its folder"
+    total = entries[0]["of"]
+    if missing := sorted(set(range(1, total + 1)) - {entry["number"] for entry in entries}):
+        problem = f"missing parts: {some_of([f'{number}/{total}' for number in missing], 5)}"
+        fix = f"run the same command with --part {missing[0]}/{total}, or name its folder"
         raise InputError(problem, fix=fix)
     if sorted(chain.from_iterable(rows)) != list(range(entries[0]["cases"])):
         problem = "the parts are not of the same cases: some cases are in two parts or in none"

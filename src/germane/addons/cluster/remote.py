@@ -69,9 +69,9 @@ def put(local: Path, url: str) -> None:
             return
         uploaded = (file for file in local.rglob("*") if file.is_file() and not file.name.startswith("."))
         for file in sorted(uploaded, key=lambda file: (file.name == _LAST, file)):
-            there = f"{path}/{file.relative_to(local).as_posix()}"
-            files.makedirs(there.rpartition("/")[0], exist_ok=True)
-            files.put_file(str(file), there)
+            destination = f"{path}/{file.relative_to(local).as_posix()}"
+            files.makedirs(destination.rpartition("/")[0], exist_ok=True)
+            files.put_file(str(file), destination)
 
 
 def is_there(url: str) -> bool:

@@ -96,12 +96,12 @@ def run_part(
     spec: Spec, options: Mapping[str, Json], cwd: Path, whole: Path, host: str, share: Share
 ) -> None:
     """Run the part `share`, or continue it without asking answered questions again."""
-    here, ledger = socket.gethostname(), str(options.get("ledger") or "")
+    worker, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
-        problem = f"the worker on {here} cannot access {whole} and {cwd}"
+        problem = f"the worker on {worker} cannot access {whole} and {cwd}"
         raise InputError(problem, fix="use folders that all machines share")
-    if ledger and here != host and "://" not in ledger:
-        problem = f"the ledger {ledger} is a file of {host}, which the worker on {here} cannot share"
+    if ledger and worker != host and "://" not in ledger:
+        problem = f"the ledger {ledger} is a file of {host}, which the worker on {worker} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
     os.chdir(cwd)
     folder = whole / _PARTS / share.folder
@@ -140,9 +140,9 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
             if not (stored or spec.force):
                 target.refuse_other()
             with executor_of(engine) as (executor, workers):
-                of = int(stored.get("parts") or workers)
-                shares = [Share(number, of) for number in range(1, of + 1)]
-                work = _write_start(plan, stored, target, spec, of)
+                total = int(stored.get("parts") or workers)
+                shares = [Share(number, total) for number in range(1, total + 1)]
+                work = _write_start(plan, stored, target, spec, total)
                 _wait_for([executor.submit(work, share) for share in shares], callbacks, again)
             parts = open_parts([target.path.absolute() / _PARTS / share.folder for share in shares])
             own = {"outputs": list(plan.spec.outputs), "store": plan.spec.store}
@@ -154,9 +154,9 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 
 
 def _write_start(
-    plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, of: int
+    plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, total: int
 ) -> Callable[[Share], None]:
-    """Write the whole evaluation's manifest, with `of` parts, and return the function that runs a part.
+    """Write the whole evaluation's manifest, with `total` parts, and return the function that runs a part.
 
     `stored` is the manifest of the evaluation to resume, and `given` are the options of this session.
     """
@@ -172,7 +172,7 @@ def _write_start(
         shutil.rmtree(target.path / _PARTS, ignore_errors=True)
     cwd = stored.get("cwd") or str(Path.cwd())
     options = {**spec.as_json(), "folder": str(target.path), "ledger": address}
-    made = {"created": stored.get("created") or now(), "cwd": cwd, "options": options, "parts": of}
+    made = {"created": stored.get("created") or now(), "cwd": cwd, "options": options, "parts": total}
     write_manifest(target.path, made, "running")
     own = given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True)
     return partial(run_part, own, options, Path(cwd), target.path.absolute(), socket.gethostname())

@@ -245,7 +245,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     relevant = [frozenset(gold[qid].documents) for qid in qids]
     values = _values([result[qid].documents if qid in result else () for qid in qids], relevant)
     pairs = list(zip(qids, values, relevant, strict=True))
-    rows: _Rows = [(qid, row if some else dict.fromkeys(COLUMNS)) for qid, row, some in pairs]
+    rows: _Rows = [(qid, row if is_valid else dict.fromkeys(COLUMNS)) for qid, row, is_valid in pairs]
     counts = {
         "questions with gold but without a result, counted as 0": len(qids) - len(common),
         "results without a reference, ignored": len(result) - len(common),
@@ -258,7 +258,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
         "references without a document, skipped": relevant.count(frozenset()),
     }
     notes = [f"{what}: {count}" for what, count in counts.items() if count]
-    counted = [row for _, row, some in pairs if some]
+    counted = [row for _, row, is_valid in pairs if is_valid]
     if not counted:
         return dict.fromkeys(AGGREGATES), rows, notes
     notes.append(
@@ -346,6 +346,6 @@ def _aggregates(
     rows: Sequence[Mapping[str, Number]], ndcg: float, mean: Callable[[Sequence[float]], float]
 ) -> dict[str, Number]:
     recall, precision, f1 = (mean([row[name] or 0.0 for row in rows]) for name in _SHARES)
-    some = sum((row["correct_docs_count"] or 0) > 0 for row in rows) / len(rows) * 100
+    with_correct = sum((row["correct_docs_count"] or 0) > 0 for row in rows) / len(rows) * 100
     everything = sum(row["correct_docs_count"] == row["gold_docs_count"] for row in rows) / len(rows) * 100
-    return dict(zip(AGGREGATES, (recall, precision, f1, ndcg, some, everything), strict=True))
+    return dict(zip(AGGREGATES, (recall, precision, f1, ndcg, with_correct, everything), strict=True))

@@ -111,8 +111,8 @@ def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: Out
 
 def report(result: EvaluationResult) -> str:
     """Return the aggregates as text, one per line; the first is recall, as in LiveRAG's challenge."""
-    of = counted(len(result.rows), "question")
-    lines = [f"{result.evaluator_name}: {result.sample_count} of {of} scored"]
+    questions = counted(len(result.rows), "question")
+    lines = [f"{result.evaluator_name}: {result.sample_count} of {questions} scored"]
     width = max(map(len, AGGREGATES))
     for name in AGGREGATES:
         value = result.metrics.get(name)

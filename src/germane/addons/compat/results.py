@@ -119,17 +119,17 @@ def promptfoo_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
     for row, table in zip(results, tables, strict=True):
         test, failed = row.get("testCase") or {}, row.get("failureReason") == _ERROR
         fault = str(row.get("error") or "error") if failed else ""
-        of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
+        variables = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
         sample = (
-            case_id(of, NAMES)
-            or case_id(of)
-            or json.dumps(of, sort_keys=True, ensure_ascii=False, default=str)
+            case_id(variables, NAMES)
+            or case_id(variables)
+            or json.dumps(variables, sort_keys=True, ensure_ascii=False, default=str)
         )
         system = _provider(row)
         system += f" | {shorten(str((row.get('prompt') or {}).get('label')), 40)}" if several else ""
         times[sample, system] += 1
         asserted = test.get("assert") or () if failed else ()
-        names = [str(one.get("metric") or one.get("type")) for one in asserted]
+        names = [str(assertion.get("metric") or assertion.get("type")) for assertion in asserted]
         for name in dict.fromkeys((*table, *names)) if graded else ["score"]:
             value = table.get(name) if graded else row.get("score")
             score, why = measured(value, fault or (value if isinstance(value, str) else ""))
@@ -157,7 +157,7 @@ def _named_scores(row: Object) -> dict[str, Any]:
             scores[name] = reason or f"the grader of {name} failed without a reason"
         elif not metric:
             others.setdefault(name, []).append(float(part.get("score") or 0))
-    return {**{name: sum(of) / len(of) for name, of in others.items()}, **scores}
+    return {**{name: sum(numbers) / len(numbers) for name, numbers in others.items()}, **scores}
 
 
 # DeepEval

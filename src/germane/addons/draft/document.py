@@ -97,7 +97,7 @@ def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
         places = document["searched"].get(row["id"], [])
         docs = ", ".join(dict.fromkeys(clean(str(place["doc"])) for place in places))
         return [*lines, "near-miss: these documents were searched and should not answer it:", f"  {docs}"]
-    quotes = [(" ".join(one["quote"].split()), str(one["doc"])) for one in row["evidence"]]
+    quotes = [(" ".join(piece["quote"].split()), str(piece["doc"])) for piece in row["evidence"]]
     around = " ".join(row["metadata"]["draft"]["around"].split())
     lines += [f"answer    {clean(row['reference'])}"]
     lines += [f"quote     {clean(quote)}  ({clean(doc)})" for quote, doc in quotes]
@@ -283,10 +283,10 @@ class MeasuredQuestion(NamedTuple):
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
     """Search the corpus for the question `query`, and return how easily BM25 finds its gold."""
     present = [doc for doc in gold if doc in search.of_doc]
-    mine, shares, listed = content_words(query), list[float](), terms(query)
-    for doc in present if mine else ():
+    content, shares, listed = content_words(query), list[float](), terms(query)
+    for doc in present if content else ():
         bags = [set(content_words(search.passages[at].text)) for at in search.of_doc[doc]]
-        shares.append(max(sum(word in bag for word in mine) / len(mine) for bag in bags))
+        shares.append(max(sum(word in bag for word in content) / len(content) for bag in bags))
     scores = np.sort(search.index.scores(query))[::-1][:2]
     margin = float((scores[0] - scores[1]) / scores[0]) if len(scores) == 2 and scores[0] > 0 else 0.0
     known = sum(term in search.index for term in listed) / len(listed) if listed else 0.0
@@ -325,11 +325,11 @@ def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | Non
     }
 
 
-def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json] | None:
+def _difference(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str, Json] | None:
     """Return the difference of two independent means, with an interval made of theirs (Newcombe 1998)."""
-    if one["interval"] is None or other["interval"] is None:
+    if drafted["interval"] is None or real["interval"] is None:
         return None
-    (low, high), (low2, high2), a, b = one["interval"], other["interval"], one["mean"], other["mean"]
+    (low, high), (low2, high2), a, b = drafted["interval"], real["interval"], drafted["mean"], real["mean"]
     ends = -sqrt((a - low) ** 2 + (high2 - b) ** 2), sqrt((high - a) ** 2 + (b - low2) ** 2)
     return {"mean": a - b, "interval": [a - b + end for end in ends]}
 

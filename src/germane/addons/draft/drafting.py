@@ -186,8 +186,10 @@ class Attempt:
 
 def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
     """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used."""
-    answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
-    usages = [one.usage for one in answers.values()]
+    answers: dict[str, Judgement] = {
+        answer.key: answer for attempt in attempts for answer in attempt.judgements
+    }
+    usages = [answer.usage for answer in answers.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
     cost = None if None in costs else round(sum(filter(None, costs)), 6)
     tokens = {name: sum(getattr(usage, f"{name}_tokens") for usage in usages) for name in ("input", "output")}
@@ -343,16 +345,16 @@ class Drafter:
         labels: dict[str, Any] = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
         labels |= {"unsure": dict.fromkeys(rivals, 1)} if rivals else {}
         first, last = (evidence[0][end] - passage.start for end in ("start", "end"))
-        known, mine = set(content_words(passage.text)), content_words(question)
+        known, content = set(content_words(passage.text)), content_words(question)
         facts: dict[str, Json] = {
             "around": passage.text[max(0, first - _AROUND) : last + _AROUND],
             "bm25_rank": self.search.rank(question, gold),
-            "overlap": round(sum(word in known for word in mine) / len(mine), 4) if mine else 0.0,
+            "overlap": round(sum(word in known for word in content) / len(content), 4) if content else 0.0,
         }
         attempt.row = self._row(attempt, question, {**labels, "evidence": evidence}, facts)
         # the answer is known if 80 % of the content words of the shorter answer occur in the other
-        told, stated = set(content_words(alone.answer)), set(content_words(answer))
-        if told and stated and len(told & stated) >= 0.8 * min(len(told), len(stated)):
+        answered, stated = set(content_words(alone.answer)), set(content_words(answer))
+        if answered and stated and len(answered & stated) >= 0.8 * min(len(answered), len(stated)):
             attempt.row["tags"].insert(-1, "common-knowledge")
         attempt.rivals = len(rivals)
         attempt.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]

@@ -101,12 +101,12 @@ class Draft(Question[DraftPayload]):
 
     def typical(self) -> Json:
         """Return a payload of ordinary size: two candidates."""
-        one = {
+        candidate = {
             "question": "How many days off are there when a child is born?",
             "answer": "Parents are entitled to ten working days when a child is born.",
             "quotes": ["Parents are entitled to ten working days"],
         }
-        return {"unsuitable": "", "candidates": [one, one]}
+        return {"unsuitable": "", "candidates": [candidate, candidate]}
 
 
 class Alone(PayloadModel):
@@ -203,13 +203,13 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
     script = next((name for name, _ in scripts_in(text).most_common(1)), "")
     listed = re.findall(r"[^\W\d_]+", folded(text))
     own = (language for language in _languages() if language.script == script)
-    return script, Counter({one.name: sum(word in one.words for word in listed) for one in own})
+    return script, Counter({known.name: sum(word in known.words for word in listed) for known in own})
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
     """Return True if a question is recognisably not in the language `wanted` ("": the passage's)."""
     script, hits = language_of(question)
-    named = next((one for one in _languages() if one.name == wanted.strip().lower()), None)
+    named = next((language for language in _languages() if language.name == wanted.strip().lower()), None)
     if wanted and named is None:  # a language that the table lacks cannot be recognised
         return False
     expected, theirs = language_of(passage) if named is None else (named.script, Counter({named.name: 1}))

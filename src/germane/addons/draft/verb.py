@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ def draft(
     if dry_run:
         _dry_run(source, turns, number, shown, (checker, author), json=json)
         return 0
-    for one in (author, checker):
-        check_price(one, spec.max_cost)
+    for model in (author, checker):
+        check_price(model, spec.max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
     order = TurnOrder(turns, list(passages.slots(shares, number)))
     _warn(author, checker, order, asked)
@@ -116,9 +117,9 @@ def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
     if checker is None or author is None:
         raise no_judge(["draft"])
-    for one in (checker, author):
-        if one.stand_in or not one.stored:
-            problem = f"{one.name} is not a model, so it cannot write or check questions"
+    for model in (checker, author):
+        if model.stand_in or not model.stored:
+            problem = f"{model.name} is not a model, so it cannot write or check questions"
             raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
     return checker, author
 
@@ -215,13 +216,13 @@ def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) 
     if writer.name == judge.name:
         say(f"note: {writer.name} checks its own questions; name another model with --writer or --judge")
     for kind, wanted in Counter(order.slots).items():
-        if wanted > (there := len(order.turns[kind])):
-            say(f"note: {counted(there, 'passage')} found for {kind} questions, but {wanted} needed")
+        if wanted > (have := len(order.turns[kind])):
+            say(f"note: {counted(have, 'passage')} found for {kind} questions, but {wanted} needed")
     family = writer.name.rpartition(":")[2].partition("-")[0].lower()
     models = () if target is None else (target.models.generator, target.models.rewriter)
     if target is not None and any(name and family in name.lower() for name in models):
-        of = f"a model of {target.name} is of the writer's family ({writer.name})"
-        say(f"note: {of}, so its questions may favour this target")
+        relation = f"a model of {target.name} is of the writer's family ({writer.name})"
+        say(f"note: {relation}, so its questions may favour this target")
 
 
 def _dry_run(
@@ -234,9 +235,9 @@ def _dry_run(
     json: bool,
 ) -> None:
     """Print the expected calls and cost, and what is sent, as text or as a JSON document."""
-    listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
+    listed = list(chain.from_iterable(zip(*filter(None, turns.values()), strict=False)))
     guess = files.forecast(n, listed, judges, shown, source.passages)
-    models = sorted({one.name for one in judges})
+    models = sorted({model.name for model in judges})
     shown_passages = min(len(source.usable), passages.TRIES * n)
     those = f"up to {shown_passages} of {counted(len(source.passages), 'passage')} of {source.name}"
     sent = [f"{those}, and the passages found by a search for each question"]

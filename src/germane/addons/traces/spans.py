@@ -131,7 +131,7 @@ def text_in(
         return _content(message[1]) if message[0] in speaker else None
     if isinstance(value, Mapping):
         inner = [*(value.get(name) for name in (*names, "kwargs")), *(items_of(value.get("args")) or [])[:1]]
-        return next(filter(None, (text_in(one, names, levels - 1, speaker) for one in inner)), None)
+        return next(filter(None, (text_in(part, names, levels - 1, speaker) for part in inner)), None)
     values = value if isinstance(value, list) else []
     messages = [message for message in map(_message, values) if message is not None]
     if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
@@ -321,8 +321,8 @@ def _span(row: dict[str, Json]) -> Span:
         status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
         codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
         if next((code for code in codes if code is not None), None) in (2, "STATUS_CODE_ERROR", "ERROR"):
-            told = _first(status, ("message", "description"))
-            error = name_of(told or _first(row, ("status_message", "statusMessage")))
+            description = _first(status, ("message", "description"))
+            error = name_of(description or _first(row, ("status_message", "statusMessage")))
             error = error or "the retrieval failed"
     elif asked:
         response = next(filter(None, answers), None)

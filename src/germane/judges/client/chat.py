@@ -154,8 +154,8 @@ class ModelCapabilities:
             return
         self.mode = mode
         if mode == PROMPT:
-            told = "%s is used without structured output (%s): only the prompt contains the schema of answers"
-            _log.warning(told, self.model, why[:200])
+            note = "%s is used without structured output (%s): only the prompt contains the schema of answers"
+            _log.warning(note, self.model, why[:200])
 
     def schema_ignored(self) -> None:
         """Count an answer that does not match the schema; after two, before a usable one, drop schemas."""
@@ -244,7 +244,9 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
     if calls := message.get("tool_calls"):
         listed = calls if isinstance(calls, list) else []
         functions = [_object(_object(call).get("function")) for call in listed]
-        given = [one.get("arguments") for one in functions if one.get("name") in (name, None, "")]
+        given = [
+            function.get("arguments") for function in functions if function.get("name") in (name, None, "")
+        ]
         if not given or any(arguments != given[0] for arguments in given):
             text, problem = "", f'the function "{name}" must be called once, with one answer'
         else:

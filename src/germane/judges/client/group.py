@@ -83,7 +83,7 @@ class GroupCall(CallState):
             if len(items) > 1:
                 requests += [[item] for item in left]
             elif left and several and (self._unended or (self._spent and self.client.capabilities.proven)):
-                singly = [one for item in left for one in item.questions]
+                singly = [single for item in left for single in item.questions]
                 self._singly += singly
                 requests += [[item] for item in fused_requests(singly, self.prompts, fuse=False)]
 

@@ -83,9 +83,9 @@ def _unchecked(name: CheckName, why: str) -> SetCheck:
 
 
 def _checked(
-    name: CheckName, count: int, of: int, examples: Sequence[str], note: str, *, warn: bool
+    name: CheckName, count: int, total: int, examples: Sequence[str], note: str, *, warn: bool
 ) -> SetCheck:
-    return SetCheck(name, "warning" if warn else "ok", count, of, [*examples[:_MOST_EXAMPLES]], note)
+    return SetCheck(name, "warning" if warn else "ok", count, total, [*examples[:_MOST_EXAMPLES]], note)
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
@@ -238,8 +238,8 @@ def _classes(queries: Sequence[TestQuery]) -> SetCheck:
                 continue
             if _SEVERAL.search(name):
                 if pieces == 1 or query.groups == 1:
-                    one = "gold document" if pieces == 1 else "group of gold documents"
-                    why.append(f"tag {name}, but the query has only one {one}")
+                    piece = "gold document" if pieces == 1 else "group of gold documents"
+                    why.append(f"tag {name}, but the query has only one {piece}")
             elif _ONE.search(name) and query.groups > 1:
                 why.append(f"tag {name}, but the query needs {query.groups} groups of gold documents")
             if answerable is False:

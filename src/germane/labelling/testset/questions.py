@@ -94,7 +94,7 @@ def overlaps(
     same_run, same_share = Counter[int](), Counter[int]()
     for text in passed:
         spaced, listed = " ".join(text.split()), words(text)
-        here = {
+        candidates = {
             number
             for at in range(len(listed) - _GRAM + 1)
             for number in grams.get(tuple(listed[at : at + _GRAM]), ())
@@ -105,7 +105,7 @@ def overlaps(
             for number, weight in holders[word]:
                 held[number] += weight
         near = (number for number, share in held.items() if share >= shares[number] - _SAME)
-        same_run.update(number for number in here if spaced not in own[number])
+        same_run.update(number for number in candidates if spaced not in own[number])
         same_share.update(number for number in near if spaced not in own[number])
     return [
         PassageOverlap(len(run), len(listed), share, len(needed), same_run[number], same_share[number])
@@ -185,12 +185,12 @@ def repeated(
             above[at] = at = above[above[at]]
         return at
 
-    for first, second, one, other in _near(keys, shortest):
-        if not one or not other:
+    for first, second, word_a, word_b in _near(keys, shortest):
+        if not word_a or not word_b:
             same = bool(documents[first]) and documents[first] == documents[second]
         else:
             apart = documents[first] and documents[second] and documents[first].isdisjoint(documents[second])
-            same = not apart and any(uses[word] == 1 and word not in known for word in (one, other))
+            same = not apart and any(uses[word] == 1 and word not in known for word in (word_a, word_b))
         if same:
             above[root(first)] = root(second)
     merged: dict[int, list[int]] = defaultdict(list)
@@ -227,26 +227,28 @@ def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple
             for form in {word, *(word[:at] + word[at + 1 :] for at in range(1, len(word)))}:
                 forms[form].append((number, word))
     seen = set[tuple[int, int]]()
-    for some in forms.values():
-        for (first, one), (second, other) in combinations(some[:_MOST_ALIKE], 2):
-            if (first, second) not in seen and one != other and _one_slip(one, other):
+    for forms_of_word in forms.values():
+        for (first, word_a), (second, similar) in combinations(forms_of_word[:_MOST_ALIKE], 2):
+            if (first, second) not in seen and word_a != similar and _one_slip(word_a, similar):
                 seen.add((first, second))
-                yield first, second, one, other
+                yield first, second, word_a, similar
 
 
 _MOST_ALIKE = 50
 """The most words compared that are equal but for one letter; if there are more, they are codes."""
 
 
-def _one_slip(one: str, other: str) -> bool:
+def _one_slip(short: str, long: str) -> bool:
     """Return True if inserting, deleting, replacing or swapping one letter turns one word into the other."""
-    if len(one) > len(other):
-        one, other = other, one
+    if len(short) > len(long):
+        short, long = long, short
     start = 0
-    while start < len(one) and one[start] == other[start]:
+    while start < len(short) and short[start] == long[start]:
         start += 1
-    if len(one) < len(other):
-        return one[start:] == other[start + 1 :]
-    if one[start + 1 :] == other[start + 1 :]:
+    if len(short) < len(long):
+        return short[start:] == long[start + 1 :]
+    if short[start + 1 :] == long[start + 1 :]:
         return True
-    return one[start : start + 2] == other[start : start + 2][::-1] and one[start + 2 :] == other[start + 2 :]
+    return (
+        short[start : start + 2] == long[start : start + 2][::-1] and short[start + 2 :] == long[start + 2 :]
+    )

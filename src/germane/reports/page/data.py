@@ -91,7 +91,12 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
     items = {row.item for row in places}
     for sample in samples:  # labels are stored under the items of what a sample retrieved
         lists = sample.lists()
-        pairs = [(query, of.passage) for own, some in lists for of in some for query in {sample.query, own}]
+        pairs = [
+            (query, place.passage)
+            for own, places_of_list in lists
+            for place in places_of_list
+            for query in {sample.query, own}
+        ]
         items.update(relevance_items(pairs, turns(sample)) if pairs else ())
     scores = ScoreTable(tables.scores.of_samples(keys))
     items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
@@ -127,8 +132,8 @@ def page_data(
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
     systems = [report.systems[at] for at in queries["system"]]
     charts = {
-        f"ranks-{of}": ranks(excerpt.report, list(zip(systems, strips, strict=True)), SOURCES[of])
-        for of, strips in queries["strips"].items()
+        f"ranks-{kind}": ranks(excerpt.report, list(zip(systems, strips, strict=True)), SOURCES[kind])
+        for kind, strips in queries["strips"].items()
     }
     if baseline is not None:
         with suppress(InputError):
@@ -185,7 +190,7 @@ def page_data(
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
     """Return JSON rows in compressed blocks of `size` rows (raw deflate, for browsers)."""
-    return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
+    return [zlib.compress(encode(batch), 9, wbits=-15) for batch in batched(rows, size)]
 
 
 def _queries(
@@ -204,7 +209,7 @@ def _queries(
         lists.append(_last_list(document))
         signs = [[_signs(place.labels) for place in call.contexts] for call in document.calls]
         for at, of_source in enumerate(strips.values()):
-            of_source.append("|".join("".join(of[at] for of in call) for call in signs))
+            of_source.append("|".join("".join(sign[at] for sign in call) for call in signs))
         row = (
             sample.id,
             systems.get(sample.system, 0),
@@ -227,12 +232,12 @@ def _queries(
                     context["name"] = item[:8]
                 context["text"] = passages.setdefault(context["text"], len(passages))
         details.append({name: value for name, value in facts.items() if value not in (None, [], "")})
-    by_measure = [[of.get(name) for of in measured] for name in report.measures]
-    columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
-    columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
+    by_measure = [[lines.get(name) for lines in measured] for name in report.measures]
+    columns["values"] = [[line and _rounded(line.value) for line in lines] for lines in by_measure]
+    columns["status"] = ["".join(line.status[0] if line else "-" for line in lines) for lines in by_measure]
     # the sources of labels in the strips, those that measures use first; the judge's without labels
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
-    shown = [name for name, of in strips.items() if any(set(strip) - {".", "|"} for strip in of)]
+    shown = [name for name, rows in strips.items() if any(set(strip) - {".", "|"} for strip in rows)]
     shown = [name for name in shown if name != "best" or name in read]
     ordered = sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
     columns["strips"] = {source: strips[source] for source in ordered}
@@ -241,14 +246,14 @@ def _queries(
 
 def _signs(labels: Sequence[LabelLine]) -> str:
     """Return four signs for a passage: its label by gold, the judge, people, and people or else the judge."""
-    of = dict[str, str]()
+    signs = dict[str, str]()
     for label in labels:  # A-D if relevant with grade 0-3, a-d if not relevant, ? without a verdict
         sign = "?"
         if label.relevant is not None and (grade := label.grade) is not None:
             level = (3 if grade else 0) if isinstance(grade, bool) else min(max(int(grade), 0), 3)
             sign = "ABCD"[level] if label.relevant else "abcd"[level]
-        of[label.source] = sign
-    gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
+        signs[label.source] = sign
+    gold, judge, human = (signs.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 

@@ -27,8 +27,10 @@ def ranked_table(report: ReportData) -> Table:
         row = [report[name, system] for system in systems]
         pick = max if higher_is_better(row[0].type) else min
         best = pick((summary.mean for summary in row if summary.mean is not None), default=None)
-        cells = [in_digits(of.mean) + (f" ({of.interval_in_words()})" if of.interval else "") for of in row]
-        marked = {at for at, of in enumerate(row, 1) if of.mean is not None and of.mean == best}
+        cells = [
+            in_digits(line.mean) + (f" ({line.interval_in_words()})" if line.interval else "") for line in row
+        ]
+        marked = {at for at, line in enumerate(row, 1) if line.mean is not None and line.mean == best}
         table.add([name, *cells], marked)
     table.add(["n/N", *(report[measures[0], system].count_in_words() for system in systems)])
     return table
@@ -47,8 +49,8 @@ def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
     """Print the means in trec_eval's format (measure, `all`, value), with `queries` after those per query."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
-        for (query, of, _), values in rows:
-            if of == system:
+        for (query, owner, _), values in rows:
+            if owner == system:
                 for measure, value in zip(report, values, strict=True):
                     if value is not None:
                         out.write(f"{measure:<22}\t{clean(query)}\t{value:6.4f}\n")

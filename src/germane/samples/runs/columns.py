@@ -73,9 +73,9 @@ class Texts:
         ends = np.cumsum(sizes)
         data = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         for first in range(0, len(self), _COPIED):  # all positions at once would need much memory
-            some = slice(first, first + _COPIED)
+            chunk = slice(first, first + _COPIED)
             offset = int(ends[first] - sizes[first])
-            at = np.repeat(self.start[some] - (ends[some] - sizes[some]) + offset, sizes[some])
+            at = np.repeat(self.start[chunk] - (ends[chunk] - sizes[chunk]) + offset, sizes[chunk])
             at += np.arange(len(at))
             data[offset : offset + len(at)] = self.data[at]
         return Texts(data, ends - sizes, ends)
@@ -95,12 +95,12 @@ class Texts:
         words = range(0, 8 * count, 8)
         return [window[self.start + at] & MASKS.take(length - at, mode="clip") for at in words]
 
-    def hashed(self, of: Numbers) -> Keys:
-        """Return a 64-bit hash of each pair (string, number at the same position in `of`).
+    def hashed(self, query: Numbers) -> Keys:
+        """Return a 64-bit hash of each pair (string, number at the same position in `query`).
 
         Different pairs seldom have the same hash.
         """
-        result = (of.astype(np.uint64) + np.uint64(1)) * _SEED  # hashes of small numbers are far apart
+        result = (query.astype(np.uint64) + np.uint64(1)) * _SEED  # hashes of small numbers are far apart
         result ^= result >> np.uint64(29)
         for word in self.words:
             mixed = (result ^ word) * _ODD
@@ -124,16 +124,16 @@ def has_duplicates(keys: NDArray[Any]) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs (string, its number in `of`) from 0, in order of first appearance.
+def numbered(texts: Texts, query: Numbers) -> tuple[Numbers, Numbers]:
+    """Number the distinct pairs (string, its number in `query`) from 0, in order of first appearance.
 
     Return the number of the pair at each position, and the first position of each distinct pair.
     """
-    _, first, codes = np.unique(texts.hashed(of), return_index=True, return_inverse=True)
+    _, first, codes = np.unique(texts.hashed(query), return_index=True, return_inverse=True)
     same = first[codes]
-    if not ((of == of[same]) & texts.equals(texts[same])).all():  # two pairs have the same hash
+    if not ((query == query[same]) & texts.equals(texts[same])).all():  # two pairs have the same hash
         known: dict[tuple[int, bytes], int] = {}
-        pairs = zip(of.tolist(), texts.bytes(), strict=True)
+        pairs = zip(query.tolist(), texts.bytes(), strict=True)
         codes = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.int64, len(texts))
         first = np.unique(codes, return_index=True)[1]
     order = np.argsort(first)
@@ -143,9 +143,9 @@ def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
 class Index:
     """Finds pairs of a string and a number (a document id and its query's index), which must be distinct."""
 
-    def __init__(self, texts: Texts, of: Numbers) -> None:
-        self._texts, self._of = texts, of
-        keys = texts.hashed(of)
+    def __init__(self, texts: Texts, query: Numbers) -> None:
+        self._texts, self._query = texts, query
+        keys = texts.hashed(query)
         self._order = np.argsort(keys)
         self._sorted = keys[self._order]
         # a table of the hashes' first bits rejects most unknown strings
@@ -154,15 +154,17 @@ class Index:
         self._slots[(keys >> self._shift).view(np.int64)] = True
         self._exact: dict[tuple[int, bytes], int] | None = None
         if (self._sorted[1:] == self._sorted[:-1]).any():  # two pairs have the same hash
-            self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
+            self._exact = {
+                pair: at for at, pair in enumerate(zip(query.tolist(), texts.bytes(), strict=True))
+            }
 
-    def find(self, texts: Texts, of: Numbers, keys: Keys) -> tuple[Numbers, Numbers]:
-        """Return the positions of the known pairs (string, its number in `of`), here and in the index.
+    def find(self, texts: Texts, query: Numbers, keys: Keys) -> tuple[Numbers, Numbers]:
+        """Return the positions of the known pairs (string, its number in `query`), here and in the index.
 
         `keys` are the hashes of the pairs.
         """
         if self._exact is not None:
-            pairs = zip(of.tolist(), texts.bytes(), strict=True)
+            pairs = zip(query.tolist(), texts.bytes(), strict=True)
             found = [(at, self._exact[pair]) for at, pair in enumerate(pairs) if pair in self._exact]
             positions, known = np.array(found, np.int64).reshape(-1, 2).T
             return positions, known
@@ -172,7 +174,7 @@ class Index:
         at = np.minimum(np.searchsorted(self._sorted, keys[positions]), len(self._sorted) - 1)
         hit = self._sorted[at] == keys[positions]
         positions, known = positions[hit], self._order[at[hit]]
-        same = (of[positions] == self._of[known]) & texts[positions].equals(self._texts[known])
+        same = (query[positions] == self._query[known]) & texts[positions].equals(self._texts[known])
         return positions[same], known[same]
 
 

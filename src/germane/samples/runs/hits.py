@@ -108,29 +108,29 @@ def _hits(
             lists = block.taken(np.isin(block.of, known), block.queries[known], starts)
         if (lengths[row] >= 0).any() or (not run.together and has_duplicates(row)):
             run.read_together()
-        of, place = row[lists.of], _places(lists)
+        query, place = row[lists.of], _places(lists)
         docs = lists.doc if doc_id is None else Texts.of(map(doc_id, lists.doc))
-        keys = docs.hashed(of)
+        keys = docs.hashed(query)
         # only the gold of these queries is searched, which is small
         sizes = gold.sizes[row]
         judged = np.arange(sizes.sum()) + np.repeat(gold.starts[row] - np.cumsum(sizes) + sizes, sizes)
-        at, doc = Index(gold.doc[judged], np.repeat(row, sizes)).find(docs, of, keys)
+        at, doc = Index(gold.doc[judged], np.repeat(row, sizes)).find(docs, query, keys)
         doc = judged[doc]
         if doc_id is not None or has_duplicates(keys):
-            codes, first = numbered(lists.doc, of)
+            codes, first = numbered(lists.doc, query)
             again = np.flatnonzero(first[codes] != np.arange(len(codes)))
             if len(again) and duplicates == "error":
-                worst = again[np.argmin(of[again])]
-                if twice is None or of[worst] < twice[0]:
-                    twice = int(of[worst]), _twice(run.name, lists, int(worst), int(first[codes[worst]]))
+                worst = again[np.argmin(query[again])]
+                if twice is None or query[worst] < twice[0]:
+                    twice = int(query[worst]), _twice(run.name, lists, int(worst), int(first[codes[worst]]))
             place = _best_places(lists, place, codes)
             repeated += len(again)
             if doc_id is not None:
-                place = _best_places(lists, place, numbered(docs, of)[0])
+                place = _best_places(lists, place, numbered(docs, query)[0])
                 folded += int((place == 0).sum()) - len(again)
             at, doc = at[place[at] > 0], doc[place[at] > 0]
         lengths[row] = np.bincount(lists.of[place > 0], minlength=len(row))
-        found.append((of[at], place[at], doc))
+        found.append((query[at], place[at], doc))
     if not run.together and has_duplicates(np.asarray(others)):
         run.read_together()
     if twice is not None:
@@ -178,8 +178,8 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 def _places(lists: Lists) -> Numbers:
     """Return the rank (from 1) of each result within its query."""
-    score, of = lists.number, lists.of
-    positions = np.arange(1, len(score) + 1) - lists.starts[of]
+    score, query = lists.number, lists.of
+    positions = np.arange(1, len(score) + 1) - lists.starts[query]
     if len(score) and np.isnan(score).any():  # results without scores keep their order
         score = np.where(np.isnan(score), -positions, score)
     falls = score[1:] < score[:-1]
@@ -191,7 +191,7 @@ def _places(lists: Lists) -> Numbers:
     raw, sign = score.view(np.uint64), np.uint64(1 << 63)
     raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
     # one integer that sorts by query and then score, without the last bits of the score
-    composite = (of.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
+    composite = (query.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
     order = np.argsort(composite)
     ordered = composite[order]
     same = ordered[1:] == ordered[:-1]

@@ -54,8 +54,8 @@ def in_blocks(rows: Iterable[tuple[Any, ...]], reading: Reading) -> Iterator[Lis
     """Yield the rows in large batches, as columns."""
     remaining = iter(rows)
     try:
-        while some := list(islice(remaining, _ROWS_AT_ONCE)):
-            yield Lists.of_rows(some)
+        while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
+            yield Lists.of_rows(chunk)
     except RecursionError:  # a Python object may contain itself
         raise InputError(f"a row {TOO_DEEP[0]}", fix=TOO_DEEP[1], place=reading.at(0)) from None
 

@@ -139,11 +139,11 @@ class RowSource:
                 order = np.lexsort((score, rank, lists.of[ranked]))
                 reading.rises = rise(rank[order], starts) and rise(score[order], starts)
                 reading.longest = max(reading.longest, int(np.diff(starts).max(initial=0)))
-            some = lists.kept(lists.line != NO_DOCUMENT) if (lists.line < 0).any() else lists
+            listed = lists.kept(lists.line != NO_DOCUMENT) if (lists.line < 0).any() else lists
             if reading.mapped:  # are the scores of each query 1 to n?
-                reading.mapped = not len(some.number) or count_from(some.number, some.starts)[0] == {1}
-                reading.longest = max(reading.longest, int(some.sizes.max(initial=0)))
-            yield self._graded_once(some, reading) if self.kind is GOLD else self._ranked(some, reading)
+                reading.mapped = not len(listed.number) or count_from(listed.number, listed.starts)[0] == {1}
+                reading.longest = max(reading.longest, int(listed.sizes.max(initial=0)))
+            yield self._graded_once(listed, reading) if self.kind is GOLD else self._ranked(listed, reading)
         self.notes = reading.finish()
 
     def _ranked(self, lists: Lists, reading: Reading) -> Lists:

@@ -127,12 +127,12 @@ def findings(
     `lenient`, any value is accepted, and a truthy value means passed.
     """
     met, failed = list[str](), list[str]()
-    for number, one in enumerate(assertions, 1):
-        passed = one.get("passed")
+    for number, assertion in enumerate(assertions, 1):
+        passed = assertion.get("passed")
         if not (lenient or isinstance(passed, bool)):
-            found = f"not {json.dumps(passed)[:80]}" if "passed" in one else "and is missing"
+            found = f"not {json.dumps(passed)[:80]}" if "passed" in assertion else "and is missing"
             raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
-        text = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+        text = " - ".join(str(assertion[name]) for name in ("text", "evidence") if assertion.get(name))
         (met if passed else failed).append(text)
     return met, failed
 

@@ -104,7 +104,7 @@ class FieldAccuracy(DirectGrader):
         result = GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
         return capped(result, agentv=self.agentv)
 
-    def _compared(self, rule: FieldRule, mine: Json, right: Json) -> _Comparison:
+    def _compared(self, rule: FieldRule, actual: Json, right: Json) -> _Comparison:
         """Compare one field's value in the answer, `mine`, with the expected value, `right`.
 
         Return (whether the field matches, the result in words). The first is None if the field is optional
@@ -113,18 +113,18 @@ class FieldAccuracy(DirectGrader):
         path, text = rule.path, ""
         if right is ABSENT:
             return True, f"{path}: no expected value"
-        if mine is ABSENT:
+        if actual is ABSENT:
             optional = None, f"{path}: optional field missing"
             return (False, f"{path} (required, missing)") if rule.required else optional
-        kinds = _kind(mine), _kind(right)
+        kinds = _kind(actual), _kind(right)
         if rule.match == "exact":
             differs = "value mismatch"
             if kinds[0] != kinds[1]:
                 differs = f"type mismatch: got {kinds[0]}, expected {kinds[1]}"
-            met = same(mine, right)
+            met = same(actual, right)
             text = "" if met else differs
         elif rule.match == "numeric_tolerance":
-            value, target = (_number(data, prefix=self.agentv) for data in (mine, right))
+            value, target = (_number(data, prefix=self.agentv) for data in (actual, right))
             if value is None or target is None:
                 return False, f"{path} (non-numeric value)"
             if not (isfinite(value) and isfinite(target)):
@@ -136,7 +136,7 @@ class FieldAccuracy(DirectGrader):
             if not met:
                 text = f"outside tolerance: diff={rounded}, tolerance={plain_number(rule.tolerance)}"
         else:
-            pairs = zip((mine, right), kinds, strict=True)
+            pairs = zip((actual, right), kinds, strict=True)
             texts = [plain_number(x) if kind == "number" else str(x).strip() for x, kind in pairs]
             formats = () if self.agentv else rule.formats  # AgentV parses as JavaScript does, then by formats
             day, target_day = (date_in(written, formats) for written in texts)

@@ -101,7 +101,7 @@ class FreeForm(Templated[GraderResult]):
 
     def answer(self, payload: OpinionPayload) -> GraderResult:
         """Return the result: the score, and the hits and misses that are not blank."""
-        texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
+        texts = ([text.strip() for text in lines if text.strip()] for lines in (payload.hits, payload.misses))
         hits, misses = map(tuple, texts)
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 

@@ -36,7 +36,7 @@ def resolve_cwd(keys: Keys, command: str) -> None:
         files = [path for path in paths if path.suffix and not path.is_absolute()]
         near = (folder, *folder.parents[:4])
         values["cwd"] = str(
-            next((one for one in near if any((one / file).is_file() for file in files)), folder)
+            next((parent for parent in near if any((parent / file).is_file() for file in files)), folder)
         )
 
 
