@@ -30,6 +30,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert f"`{entry}`" in GUIDE
     assert text.count(before) == 1
     (addon / "__init__.py").write_text(text.replace(before, f"{entry},\n        {before}"), "utf-8")
+    assert "`maxwords`" in GUIDE
+    addons = home / "germane/addons/__init__.py"
+    text = addons.read_text("utf-8")
+    assert text.count('"cost, tokenusage, ') == 1
+    addons.write_text(text.replace('"cost, tokenusage, ', '"cost, maxwords, tokenusage, '), "utf-8")
     (home / "test_max_words.py").write_text(test, "utf-8")
     (home / "e.yaml").write_text(
         "evaluators: [{type: max_words, most: 50}]\n"
@@ -39,11 +44,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_guide_of_a_grader(home: Path) -> None:
-    """Its test passes, an eval file may name it, and ruff finds nothing."""
+    """Its test and that of the names of add-ons pass, an eval file may name it, and ruff finds nothing."""
     done = ran(home, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_max_words.py")
     assert re.search(r"\b3 passed", done.stdout), done.stdout
     done = ran(home, "-m", "germane", "validate", "e.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
+    names = (
+        f"{ROOT / 'tests/addons/test_addons.py'}::test_the_names_of_absent_addons_are_those_that_they_declare"
+    )
+    done = ran(home, "-m", "pytest", "-q", "-p", "no:cacheprovider", names)
+    assert re.search(r"\b1 passed", done.stdout), done.stdout
     config, file = str(ROOT / "pyproject.toml"), "germane/addons/agentv/graders/max_words.py"
     done = ran(home, "-m", "ruff", "check", "--config", config, file)
     assert done.returncode == 0, done.stdout
