@@ -19,7 +19,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
-from germane.statistics.correction import POPULATIONS
+from germane.statistics.correction import POPULATIONS, Design
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
 from tests.statistics.test_correction import corrected_query_mean
 
@@ -163,6 +163,42 @@ def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
     human = rescore(report.folder or "", parse_measures(["context_precision(labels=human)"])).summaries[0]
     assert ordered is not None
     assert ordered.mean == pytest.approx(human.mean)
+
+
+@pytest.mark.parametrize("design", ["passages", "queries"])
+def test_people_who_differ_leave_a_measure_of_one_grade_uncorrected(tmp_path: Path, design: Design) -> None:
+    """The report opens, says why, and corrects its other means."""
+    report = report_at(tmp_path / "r", f"{REL} ERR(labels=judge)@5 nDCG(labels=judge,dcg=exp-log2)@5")
+    label(report, design=design)
+    tasks = label_tasks(report)
+    session = LabellingSession(LabelQueue(tasks=tasks, budget=None, design=design), "bob", keep(report), [])
+    while (one := session.next) is not None and session.done < len(tasks):
+        session.answer(3 - truth_of(one.passages[0]))
+    report = Report.open(tmp_path / "r")
+    assert report[REL].corrected is not None
+    for line in report.summaries:
+        if line.measure != REL:
+            assert line.corrected is None
+            why = "2**grade" if design == "queries" else "label whole queries"
+            assert why in (line.corrected_why or "")
+
+
+@pytest.mark.parametrize(
+    "measure", ["ERR(labels=human)@6", "nERR(labels=human)@6", "nDCG(labels=human,dcg=exp-log2)@6"]
+)
+def test_one_person_who_is_unsure_bounds_a_measure_of_one_grade(tmp_path: Path, measure: str) -> None:
+    """Nobody differs, so it is no error; two people who agree have the score of one."""
+    report = label(report_at(tmp_path / "r"))
+    (one,) = rescore(tmp_path / "r", parse_measures([measure])).summaries
+    labels = list(report.labels())
+    keep(report)(replace(labels[0], who="bob"))
+    (two,) = rescore(tmp_path / "r", parse_measures([measure])).summaries
+    assert (two.mean, two.n) == (one.mean, QUERIES)
+    keep(report)(replace(labels[-1], answer=None, at="2999-01-01T00:00:00+00:00"))
+    (unsure,) = rescore(tmp_path / "r", parse_measures([measure])).summaries
+    assert (unsure.errors, unsure.incomplete) == (0, 1)
+    assert unsure.mean_bounds is not None
+    assert unsure.mean_bounds[0] <= (one.mean or 0) <= unsure.mean_bounds[1]
 
 
 def test_chosen_labels_correct_nothing(tmp_path: Path) -> None:

@@ -152,10 +152,13 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> tuple[Flo
 
 def _require_certain(table: RankedLabels) -> None:
     """Raise MeasureError if a label is uncertain: the mean grade does not tell the mean of 2**grade."""
-    uncertain = table.several is not None and table.several.any()
+    uncertain = np.zeros(len(table.gain), np.bool_)
+    if table.several is not None:  # gains are mean grades: where people differ, not the person's own grade
+        own = np.where(np.isinf(table.level), 1.0, np.maximum(table.level, 0.0))
+        uncertain = table.several[table.row] & table.judged & (table.gain != own)
     if table.chances is not None:
-        uncertain |= ((table.chances > CERTAINTY) & (table.chances < 1 - CERTAINTY)).any()
-    if uncertain:
+        uncertain |= ((table.chances > CERTAINTY) & (table.chances < 1 - CERTAINTY)).any(axis=1)
+    if uncertain.any():
         problem = "2**grade (ERR, dcg=exp-log2) needs one grade per context, not grades of several people or probabilities"
         raise MeasureError(problem, fix="use nDCG with dcg=log2, whose gain is the grade")
 

@@ -383,9 +383,13 @@ class Corrections:
         people = Places(human.choice, replace(self._settings, labels=book))
         for lists in (lists for case in whole for lists in rows.rankings[case]):
             people.add_items(lists)
-        means = iter(sample_means(human, people.table, people.rows).tolist() if whole else [])
+        try:
+            means = sample_means(human, people.table, people.rows).tolist() if whole else []
+        except MeasureError as error:  # people differ, and the measure needs one grade per passage
+            return str(error)
+        of_trials = iter(means)
         for case in whole:
-            trials = list(islice(means, len(rows.rankings[case])))
+            trials = list(islice(of_trials, len(rows.rankings[case])))
             values[case] = fsum(trials) / len(trials)
         return values
 
