@@ -347,3 +347,24 @@ def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
         (other.item, "ann", None, UNSURE),
     ]
     assert import_labels(tmp_path / name, again, None) == ([], ["2 labels are already there"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Sample,ID,Grade\nq,d1,3\nq,d2,0\n", 1.0),
+        ("sample,id,grade\n q , d1 , 3 \nq,d2, 0\n", 1.0),
+        ("sample,id,grade\nq,d7,3\n", None),
+        ("sample,id,grade\nq1,d1,3\nq1,d2,0\n", None),
+    ],
+)
+def test_labels_of_a_file_meet_the_passages(tmp_path, monkeypatch, text, value):
+    """Headings in any case and blanks around cells do not matter; labels that meet nothing are said."""
+    monkeypatch.chdir(tmp_path)
+    contexts = [{"id": name, "text": f"text of {name}"} for name in ("d1", "d2")]
+    Path("s.jsonl").write_text(json.dumps({"id": "q", "query": "when?", "contexts": contexts}) + "\n")
+    Path("people.csv").write_text(text)
+    words = "--judge", "labels", "--labels", "people.csv", "-m", "context_precision", "-o", "r"
+    ran = invoke("run", "s.jsonl", *words, "--no-cache")
+    assert next(Report.open("r").scores()).value == value
+    assert ("people.csv: no label is for a passage of these samples (q, ...)" in ran.err) == (value is None)

@@ -304,3 +304,12 @@ def test_faults_come_before_checks(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     ran = invoke("validate", tmp_path / "e.yaml", "--json")
     assert (ran.code, ran.json["faults"], ran.json["checks"]) == (0, [], [])
+
+
+def test_two_queries_are_too_few(tmp_path: Path) -> None:
+    """An interval wider than the range, and a difference beyond it, are not given as what the set can show."""
+    for n, status in ((1, "warning"), (2, "warning"), (3, "ok")):
+        rows = asked(contexts=[[{"id": "d0"}]] * 10)[:n]
+        found = checks(write(tmp_path / "s.jsonl", rows))["width"]
+        assert found["status"] == status
+        assert ("too few" in found["note"]) == (status == "warning")

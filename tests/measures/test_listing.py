@@ -83,3 +83,20 @@ def test_a_notebook_s_cell_runs_again() -> None:
     assert found == [0.25, 0.75]
     with pytest.raises(MeasureError, match="defined already"):
         exec(cell.format(1), {"__name__": "elsewhere"})
+
+
+@pytest.mark.parametrize(
+    ("text", "spaced"),
+    [
+        ("RR,R@5", "RR R@5"),
+        ("nDCG@10, RR", "nDCG@10 RR"),
+        ("nDCG(dcg=log2, ideal=all)@10,RR ,", "nDCG(dcg=log2, ideal=all)@10 RR"),
+    ],
+)
+def test_a_comma_between_measures_is_named(text, spaced):
+    """It was called a wrong cut-off or name; a comma between parameters is none of these."""
+    with pytest.raises(
+        MeasureError, match=re.escape(f"has a comma between measures; write spaces: {spaced}") + "$"
+    ):
+        parse_measures([text])
+    assert len(parse_measures(["context_precision(labels=gold, rel=1)@5 RR"])) == 2

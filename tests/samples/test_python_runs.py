@@ -7,6 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from germane import evaluate
@@ -167,3 +169,37 @@ def test_numbers_without_a_name_are_never_read_in_silence(kind):
     assert (read["RR"].mean, "read as the rank" in read.manifest["notes"][0]) == (0.5, True)
     with pytest.raises(InputError, match="may hold ranks or scores"):
         rank([rows[1], rows[0], rows[2]], {"q": {"20": 1}}, "RR")
+
+
+FRAMES = {
+    "arrays of ids, as read_parquet gives them": pd.DataFrame(
+        {"qid": ["q"], "doc_ids": [np.array(["10", "20"])]}
+    ),
+    "arrays of ids and scores": pd.DataFrame(
+        {"qid": ["q"], "doc_ids": [np.array([20, 10])], "scores": [np.array([1.0, 2.0])]}
+    ),
+    "lists of objects": pd.DataFrame({"qid": ["q"], "doc_ids": [[{"id": "10"}, {"id": "20"}]]}),
+    "numbers as text": pd.DataFrame({"qid": ["q", "q"], "docno": ["20", "10"], "score": ["9", "10"]}),
+    "a lazy frame": pl.LazyFrame({"qid": ["q", "q"], "docno": [10, 20], "score": [2.0, 1.0]}),
+}
+
+
+@pytest.mark.parametrize("run", FRAMES.values(), ids=FRAMES)
+def test_frames_are_runs(run):
+    """Cells may hold arrays, and numbers as text are read as in a CSV file."""
+    for gold in ({"q": ["20"]}, pd.DataFrame({"id": ["q"], "gold_ids": [np.array([20])]})):
+        assert rank(run, gold, "RR")["RR"].mean == 0.5
+
+
+def test_a_score_of_a_frame_that_is_no_number_is_an_error():
+    """It is named with its row; a missing one too."""
+    for scores, said in ((["2", "x"], "run:2: the score 'x' is not a number"), ([1, math.nan], "is NaN")):
+        frame = pd.DataFrame({"qid": ["q", "q"], "docno": ["10", "20"], "score": scores})
+        with pytest.raises(InputError, match=said):
+            rank(frame, {"q": ["20"]}, "RR")
+
+
+def test_a_lazy_frame_has_samples():
+    """It is collected."""
+    rows = pl.LazyFrame({"query": ["q"], "retrieved_context_ids": [["10", "20"]], "qrels": [["20"]]})
+    assert evaluate(rows, "RR")["RR"].mean == 0.5

@@ -1,5 +1,6 @@
 """Data as other tools hand it out: splits, columns, documents of spans, a folder of Parquet."""
 
+import json
 from types import SimpleNamespace
 
 import pandas as pd
@@ -52,3 +53,94 @@ def test_a_folder_of_parquet_is_read_as_beir(sharded, tmp_path):
     assert ranked.json["measures"]["RR"]["mean"] == 0.5
     (sample,) = read_samples(tmp_path)
     assert (sample.id, sample.query, dict(sample.qrels or {})) == ("q1", "When is high tide?", {"d1": 1})
+
+
+def test_ids_of_a_beir_folder_may_be_numbers(tmp_path):
+    """As pandas writes them; a query without an id is an error with its line."""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\td1\t1\n")
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text('{"_id": 1, "text": "a"}\n{"_id": 2.0, "text": "b"}\n')
+    assert [sample.id for sample in read_samples(tmp_path)] == ["1"]
+    queries.write_text('{"_id": 1, "text": "a"}\n{"_id": null, "text": "b"}\n')
+    with pytest.raises(InputError, match=r"queries.jsonl:2: this query of a BEIR folder has no _id"):
+        list(read_samples(tmp_path))
+
+
+ROW = {"query": "When?", "qrels": ["d1"]}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name"),
+    [
+        ("documents", [{"id": "d1", "content": "t"}], "contexts"),
+        ("source_documents", [{"page_content": "t"}], "contexts"),
+        ("retrieved_ids", ["d1"], "retrieved_context_ids"),
+        ("context", ["t"], ""),
+        ("expected_documents", ["d1"], ""),
+        ("documents", [], ""),
+        ("keywords", ["t"], ""),
+    ],
+)
+def test_a_list_that_may_be_the_contexts_is_named(field, value, name):
+    """Where contexts are not known, the reason names the field that may hold them; gold is none."""
+    goldens = {"expected_output": "t"} if field == "context" else {}
+    report = germane.evaluate([{**ROW, field: value, **goldens}], "RR")
+    hint = f"; if {field!r} holds them, rename it to {name} (--columns {name}={field})" if name else ""
+    assert next(iter(report.scores())).why == f"the sample's contexts are not known{hint}"
+
+
+def test_a_cell_that_may_be_the_contexts_is_named(tmp_path):
+    """Also where no measure is named."""
+    path = tmp_path / "rows.csv"
+    path.write_text('query,qrels,retrieved_docs\nWhen?,d1,"[""d1""]"\n')
+    ran = invoke("run", path)
+    assert (ran.code, "--columns contexts=retrieved_docs" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"question": ["a"], "contexts": [["t"]]}, "holds columns, not samples; .*orient='records'"),
+        ({"user_input": {"0": "a"}}, "holds columns, not samples"),
+        ({"query": "a", "contexts": ["t"]}, "is one sample; write an array"),
+        ({"queries": {"1": "a"}, "corpus": {}}, "no array of samples; its keys are 'queries', 'corpus'; "),
+        (None, "no array of samples; write"),
+    ],
+)
+def test_a_document_without_an_array_is_described(document, said, tmp_path):
+    """The error says what the document holds instead."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=said):
+        list(read_samples(path))
+
+
+@pytest.mark.parametrize("holder", ["goldens", "testCases"])
+def test_deepeval_s_holders_of_goldens_are_read(holder, tmp_path):
+    """An object may hold the array of samples under a usual key."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({holder: [{"input": "a", "retrieval_context": ["t"]}]}))
+    assert [sample.query for sample in read_samples(path)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"), [("False", None), ("0", None), ("", None), ("True", "without a reason"), ("429", "429")]
+)
+def test_an_error_cell_that_says_no_is_no_error(cell, why, tmp_path):
+    """A column of booleans, as pandas writes it."""
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id,query,retrieved_context_ids,qrels,error\na,q,d,d,{cell}\nb,r,d,d,boom\n")
+    first, second = read_samples(path)
+    assert second.error == "boom"
+    assert first.error is None if why is None else why in first.error
+
+
+@pytest.mark.parametrize("groups", [[["d1"], []], [[]]])
+def test_an_empty_gold_group_is_an_error(groups, tmp_path):
+    """It could never be found; in each of the lines, however they are read."""
+    path, row = tmp_path / "a.jsonl", {"query": "q", "retrieved_context_ids": ["d1"]}
+    rows = [{**row, "gold": [["d1"]]}, {**row, "gold": [["d1"]]}, {**row, "gold": groups}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r":3.*is empty, so that nothing can be found"):
+        list(read_samples(path))

@@ -297,3 +297,22 @@ def test_a_rank_of_any_length_is_no_matter(tmp_path):
     assert shape(read_run(write(tmp_path, "long.run", rows))) == {
         "7": [("d0", 3.0), ("d1", 2.0), ("d2", 1.0)]
     }
+
+
+@pytest.mark.parametrize("line", ["7 Q0 doc one.pdf 1 3 r", "7\tQ0\tthe doc\t1\t3\tr", "7 Q0 d - 3 my tag"])
+def test_an_id_with_a_blank_is_no_rank_and_score(line, tmp_path):
+    """Its second word was taken for the rank, and the rank for the score."""
+    path = write(tmp_path, "a.run", f"8 Q0 d80 1 2 r\n{line}\n")
+    with pytest.raises(
+        InputError, match=r"a.run:2: the rank '\S+' is not a number.*ids with blanks need a table"
+    ):
+        read_run(path)
+    gold = write(tmp_path, "gold", "7 0 d20 1\n7 0 doc one.pdf 1\n")
+    with pytest.raises(InputError, match=r"gold:2: this line has 5 columns.*ids with blanks need a table"):
+        read_qrels(gold)
+
+
+def test_a_tag_may_have_blanks(tmp_path):
+    """As in trec_eval, what follows the score is not read."""
+    path = write(tmp_path, "a.run", "7 Q0 a 1 3 my tag\n7 Q0 b 2 2.5 my other tag\n")
+    assert shape(read_run(path)) == {"7": [("a", 3.0), ("b", 2.5)]}

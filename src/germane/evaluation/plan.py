@@ -139,7 +139,8 @@ class Plan:
             plan.drawn = draw_rows(plan.matching, spec.sample, spec.seed)
         if plan.labels is not None and not plan.asks_targets:
             every = plan.chosen(every=True)
-            plan.labels.fill(prepared(item, plan.document_ids, Counter()).sample for item in every)
+            samples = (prepared(item, plan.document_ids, Counter()).sample for item in every)
+            plan.labels.fill(samples, plan.notices)
         return plan
 
     def _check_options(self) -> None:

@@ -23,6 +23,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, flags_of, options
 from germane.folder.files import read_manifest
+from germane.samples.contexts import hint_at_contexts
 from germane.samples.files import repository_root, untrusted
 from germane.types import FrozenDict, Json, Sample
 
@@ -374,15 +375,17 @@ def default_measures(
     contexts. Raises InputError, which names `place`, if the samples allow no measure.
     """
     retrieved = gold = references = False
+    hint = ""
     for sample in samples:
         contexts = list(sample.retrieved())
         retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
         if any(grade > 0 for grade in (sample.qrels or {}).values()):
             gold = gold or asked or not contexts or any(context.id for context in contexts)
         references = references or bool(sample.reference)
+        hint = hint or hint_at_contexts(sample)
     if not retrieved:
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
-        needed = "the default measures need retrieved contexts, which the data do not have"
+        needed = f"the default measures need retrieved contexts, which the data do not have{hint}"
         raise InputError(f"no measure is named, and {needed}", fix=fix, place=place)
     by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from germane.clean import counted
+from germane.clean import counted, fold
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.folder.files import LABELS, note_torn, torn_bytes
@@ -18,7 +18,7 @@ from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import SPELLINGS, id_in, id_keys
-from germane.samples.files import read_lines, write_whole
+from germane.samples.files import Notice, Warn, read_lines, write_whole
 from germane.samples.reading import suffix_of
 from germane.samples.runs.source import read_qrels
 from germane.samples.strictjson import json_in
@@ -131,11 +131,13 @@ class LabelFile:
 
     `on` puts the labels on the contexts of a sample and replaces the contexts' own labels. If a label of the
     sample names a person or is "unsure", or a passage has several labels, all labels of that sample are added
-    to `book` instead, each with its person. Raises InputError if the file contains no label of a passage.
+    to `book` instead, each with its person. `is_used` becomes True with the first sample that has labels.
+    Raises InputError if the file contains no label of a passage.
     """
 
     def __init__(self, path: Path) -> None:
         self._labels, self.book, self._is_filled = dict[str, list[Label]](), LabelBook(), False
+        self.path, self.is_used = path, False
         labels = []
         for location, row in _rows_of(path)[0]:
             if row.get("kind") in {None, "relevance"}:
@@ -168,6 +170,7 @@ class LabelFile:
             place = {"item": item, "sample": sample.id, "system": sample.system}
             if found := [*(self._labels.get(item) or of_documents)]:
                 labels[item] = [structs.replace(label, **place) for label in found]
+        self.is_used = self.is_used or bool(labels)
         people = any(len(found) > 1 or found[0].who or found[0].answer is None for found in labels.values())
         history = turns(sample)
 
@@ -189,14 +192,28 @@ class LabelFile:
             self.book.add(rows)
         return changed, tuple(rows)
 
-    def fill(self, samples: Iterable[Sample]) -> None:
+    def fill(self, samples: Iterable[Sample], warn: Warn) -> None:
         """Add all labels of these samples, which are all there are, to `book` at once.
 
-        A passage may be labelled under the ids of several samples, and the labels of all of them count.
+        A passage may be labelled under the ids of several samples, and the labels of all of them count. `warn`
+        is called if none of the samples has a label.
         """
+        named: list[str] = []
         for sample in samples:
+            if len(named) < 3:
+                named.append(sample.id)
             self.on(sample)
         self._is_filled = True
+        if not self.is_used:
+            sample_id, _, document = next(iter(self._labels), "").partition("\n")
+            first = (
+                f"; the first is for the document {document!r} of the sample {sample_id!r}"
+                if document
+                else ""
+            )
+            problem = f"no label is for a passage of these samples ({', '.join(named)}, ...){first}"
+            fix = "write the samples' ids and the documents' ids as in the data"
+            warn(Notice(problem, fix, SourceLocation(str(self.path))))
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
@@ -266,9 +283,11 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
     elif suffix_of(path) == ".csv":  # cells with NA or null are empty
         table = table_rows((line for _, line in read_lines(path)), ",", str(path))
         start, header = next(table, (1, []))
-        names = [name.strip() for name in header]
+        usual = {fold(name): name for name in ("item", *_ANSWERS, *_CSV)}
+        names = [usual.get(fold(name), name.strip()) for name in header]
         if not {"item", *_ANSWERS} & {*names}:
             problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
+            problem = problem if names else "this file is empty"
             place = SourceLocation(str(path), start)
             raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
         for number, cells in table:
@@ -276,7 +295,7 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
                 problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
                 place = SourceLocation(str(path), number)
                 raise InputError(problem, fix="quote cells that contain a comma", place=place)
-            values = ("" if is_missing(cell) else cell for cell in cells)
+            values = ("" if is_missing(cell) else cell.strip() for cell in cells)
             rows.append((number, dict(zip_longest(names, values, fillvalue=""))))
     else:
         qrels = read_qrels(path)

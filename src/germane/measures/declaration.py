@@ -112,15 +112,23 @@ def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) ->
 FILE_MARK = ".py:"
 """The end of a Python file's name and the colon before a measure's name: `my_measures.py:first_hit`."""
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
+_COMMA = re.compile(r"\s*,\s*(?![^()]*\))")
+"""Matches a comma outside of parentheses."""
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
     """Return the distinct measures named in strings of one or more names, as `find_measure` reads them.
 
-    Raises MeasureError if parentheses are unmatched or nested, or if a name is that of a grader.
+    Raises MeasureError if parentheses are unmatched or nested, if a comma stands between names, or if a name
+    is that of a grader.
     """
     result: dict[Measure, None] = {}
     for text in texts:
+        if FILE_MARK not in text and _COMMA.search(text):
+            spaced = " ".join(filter(None, _COMMA.split(text.strip())))
+            raise MeasureError(
+                f"{text.strip()!r} has a comma between measures", fix=f"write spaces: {spaced}"
+            )
         if leftover := _WORD.sub("", text).strip():
             raise MeasureError(
                 f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} is unmatched",

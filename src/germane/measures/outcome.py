@@ -17,6 +17,7 @@ from germane.places.lists import Settings, field_text
 from germane.places.places import Places
 from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
+from germane.samples.contexts import hint_at_contexts
 from germane.tables.scores import WITHOUT_IDS
 from germane.types import Context, Sample, Status
 
@@ -259,8 +260,11 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
         lacking = [n for n, sample in enumerate(samples) if field_text(sample, need) is None]
     else:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
-    why = skipped(_ABSENT.get(need, f"the sample has no {need}"))
-    return {n: error(fault) if (fault := samples[n].error) else why for n in lacking}
+    why, result = _ABSENT.get(need, f"the sample has no {need}"), {}
+    for n in lacking:
+        hint = hint_at_contexts(samples[n]) if need == "contexts" else ""
+        result[n] = error(fault) if (fault := samples[n].error) else skipped(why + hint)
+    return result
 
 
 def _without_ids(samples: Sequence[Sample]) -> Broken:

@@ -210,7 +210,7 @@ def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
         value, doubt = None, "missing"
     elif field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
         value, doubt = [cell], "passages" if _JOINED_PASSAGES.search(_ENTITY.sub(" ", cell)) else ""
-    elif field == "answerable":
+    elif field in {"answerable", "error"}:
         value = yes_no(cell)
     elif field not in _TEXTS and looks_listed(cell):
         value = list_in_cell(cell)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.fields import PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
+from germane.samples.cells import structure
+from germane.samples.fields import IDS, PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
 from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample
 
@@ -27,6 +28,21 @@ PATTERN_SECONDS = 2.0
 """The time limit, in seconds, for matching a user's regular expression against one text."""
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
+_MAY_BE_CONTEXTS = re.compile(
+    r"context|doc|passage|chunk|node|retriev|search|result|hit|source", re.IGNORECASE
+)
+_IS_GOLD = re.compile(r"context|.*(reference|gold|expected|truth|relevant|ideal).*", re.IGNORECASE)
+
+
+def hint_at_contexts(sample: Sample) -> str:
+    """Return a hint at the metadata field, a list, that may hold a sample's contexts by its name, or ""."""
+    for key, value in sample.metadata.items():
+        if _MAY_BE_CONTEXTS.search(key) and not _IS_GOLD.fullmatch(key):
+            listed = structure(value) if isinstance(value, str) else value
+            if isinstance(listed, list | tuple) and listed:
+                name = IDS if key.lower().endswith(("id", "ids")) else "contexts"
+                return f"; if {key!r} holds them, rename it to {name} (--columns {name}={key})"
+    return ""
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:

@@ -185,6 +185,8 @@ def _gold(value: Json) -> Json:
             groups = 'lists (one id of each must be retrieved): [["a", "b"], ["c"]]'
             fix = f'write "qrels": ["a", "b"], or {groups}'
             raise Invalid(f"is {describe(group)}, not a list of ids", fix, at)
+        if group in ([], ()):
+            raise Invalid("is empty, so that nothing can be found", "leave the empty group out", at)
     return _each(_ids)(value)
 
 
@@ -317,7 +319,7 @@ def _tool_call(value: Json) -> Json:
 def _message(value: Json) -> Json:
     """Return a message of a conversation as a mapping of Message's fields, without unknown keys."""
     if not isinstance(value, dict):
-        return value
+        raise Invalid(f"is {describe(value)}, not a message", 'write {"role": "user", "content": "..."}')
     key = "tool_calls" if "tool_calls" in value else "toolCalls"
     turn = {"content": value.get("content"), "tool_calls": _at(key, _each(_tool_call), value.get(key) or ())}
     return {"role": value["role"], **turn} if "role" in value else turn
@@ -394,6 +396,7 @@ FIELDS = {
         "groups of document ids; one id of every group must be retrieved",
         example=[["d1", "d7"], ["d3"]],
         read=_gold,
+        alters=lambda groups: groups is not None and not all(groups),
     ),
     "evidence": Field(
         "pieces of gold text, valid for any chunking",

@@ -25,7 +25,7 @@ def records(source: Any) -> Iterator[Any]:
     NaN and pandas' missing values become None, NumPy arrays lists, and documents of LangChain and nodes of
     LlamaIndex contexts. Other rows are returned unchanged. Raises InputError if `source` has no rows.
     """
-    rows = source
+    rows = source = collected(source)
     if hasattr(source, "iter_rows"):  # polars
         rows = source.iter_rows(named=True)
     elif hasattr(source, "to_pylist"):  # pyarrow
@@ -96,6 +96,11 @@ def parquet_batches(
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
         problem = f"this is not a readable Parquet file: {fault}"
         raise InputError(problem, fix="export the file again", place=location) from None
+
+
+def collected(source: Any) -> Any:
+    """Return the rows of a polars LazyFrame as a DataFrame, or any other value unchanged."""
+    return source.collect() if hasattr(source, "collect_schema") and hasattr(source, "collect") else source
 
 
 def in_columns(table: Any) -> Any:

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from germane.addons import reader_of
-from germane.clean import shorten
+from germane.clean import shorten, some_of
 from germane.encoding import encode_records, replace_surrogates, without_surrogates
-from germane.errors import InputError, SourceLocation, collect_or_raise
+from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
 from germane.samples.cells import TableRow, named_rows
-from germane.samples.fields import FIELDS, SPELLINGS
+from germane.samples.fields import FIELDS, SPELLINGS, read_id
 from germane.samples.files import (
     Notice,
     Notices,
@@ -91,8 +91,11 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
     for file in dataset_files(folder, "queries"):
         reader, _ = _format(file)
         for _, row, where in reader(file, Notices()):
-            name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
-            if not isinstance(name, str) or "text" not in row:
+            name = None
+            if isinstance(row, dict) and "text" in row:
+                with suppress(Invalid):
+                    name = read_id(row.get("_id", row.get("id")))
+            if name is None:
                 problem = "this query of a BEIR folder has no _id or no text"
                 raise InputError(problem, fix='write {"_id": "q1", "text": "..."}', place=where(()))
             if name in gold:
@@ -354,7 +357,10 @@ def _json_location(
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
-_HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results", "observations")
+_HOLDERS = (
+    *("samples", "data", "rows", "examples", "items", "goldens", "test_cases", "testCases", "results"),
+    "observations",
+)
 """The keys under which a JSON object may hold its array of samples."""
 
 
@@ -369,18 +375,31 @@ def _read_json(path: Path, _: Warn) -> Iterator[Row]:
         several = fault.problem.endswith("extra data")
         fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
-    holder: tuple[Step, ...] = ()
+    whole, holder = document, tuple[Step, ...]()
     if reader_of(document) is not None:
         document = [document]
     elif isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
         document = document[holder[0]] if holder else None
     if not isinstance(document, list):
-        fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
-        problem, place = "this JSON document has no array of samples", SourceLocation(str(path), 1)
-        raise InputError(problem, fix=fix, place=place)
+        raise _not_an_array(whole, path)
     for index, row in enumerate(document):
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
+
+
+def _not_an_array(document: Json, path: Path) -> InputError:
+    """Return the InputError for a JSON document that holds no array of samples; it says what the document is."""
+    problem = "this JSON document has no array of samples"
+    fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
+    if isinstance(document, dict):
+        problem += f"; its keys are {some_of(list(map(repr, document)), 5)}"
+        asked = next((document[key] for key in document if SPELLINGS.get(key) == "query"), None)
+        if isinstance(asked, str):
+            problem, fix = "this JSON document is one sample", "write an array of samples: [{...}]"
+        elif isinstance(asked, list | dict):
+            problem = "this JSON document holds columns, not samples"
+            fix = "write an array of samples; pandas does with to_json(orient='records')"
+    return InputError(problem, fix=fix, place=SourceLocation(str(path), 1))
 
 
 def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:

@@ -261,8 +261,9 @@ def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> Set
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:
         return _unchecked("width", "the test set has no queries")
-    if n < 2:
-        note = "the test set has one independent query: no interval and no difference can be computed; add queries"
+    if n < 3:
+        has = "one independent query" if n == 1 else "two independent queries"
+        note = f"the test set has {has}, too few to compute an interval or to show a difference; add queries"
         return _checked("width", n, len(queries), [], note, warn=True)
     t, of_power = t_quantile(UPPER, n - 1), t_quantile(POWER, n - 1)
     half, difference = t * SPREAD / sqrt(n), (t + of_power) * SPREAD_OF_DIFFERENCE / sqrt(n)

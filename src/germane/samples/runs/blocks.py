@@ -53,6 +53,8 @@ def trec_rows(data: bytes, line: int, reading: Reading) -> Lists:
         if (fields.counts != 4).any():
             raise NotPlain("a line of gold does not have four columns")
         return _rows(query, doc, fields.numbers(3, whole=True), None, line, GOLD)
+    if (fields.counts > 6).any():
+        raise NotPlain("a tag has a blank, or an id")
     ranks = fields.numbers(3) if reading.rises else None
     return _rows(query, doc, fields.numbers(4), ranks, line, RUN)
 

@@ -294,6 +294,25 @@ def table_records(
             yield line, {key: _Cell(cells[at].strip()) for key, at in keys.items()}
 
 
+def frame_records(frame: Any, names: Mapping[str, str], first: int) -> Iterator[Record]:
+    """Yield (row number, record) for each row of a DataFrame or an Arrow table; `first` is the first number.
+
+    `names` maps each role to the name of its column. A string in a column of numbers is read like a cell.
+    """
+    columns: dict[str, list[Any]] = {}
+    for role_of, name in names.items():
+        column = frame[name]
+        values = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+        kinds = {*map(type, values)}
+        if not kinds <= {int, float, str}:
+            values = list(map(_native, values))
+        if str in kinds and role_of in {"score", "rank", "grade"}:
+            values = [_Cell(value) if isinstance(value, str) else value for value in values]
+        columns[name] = values
+    for number, row in enumerate(zip(*columns.values(), strict=True), first):
+        yield number, dict(zip(columns, row, strict=True))
+
+
 def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[Record]:
     """Yield (number, record) for each row of a list, or for each query of a mapping.
 
@@ -366,12 +385,12 @@ def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[
     for number, line in enumerate(lines, first):
         try:
             if reading.kind is RUN:
-                query, _, doc, place, score, *_ = line.split(None, 5)
+                query, _, doc, place, score, *tag = line.split(None, 5)
                 value = float(score)
                 if value - value != 0 and b"inf" not in score.lower():  # NaN, or too large for a float
                     raise ValueError  # noqa: TRY301
-                if query[:1] == b"#":
-                    float(place)  # else the line is a comment
+                if query[:1] == b"#" or len(b" ".join(tag).split()) > 1:
+                    float(place)  # else the line is a comment, or an id has a blank
                 rank = float(place) if is_number(place) else nan
             else:
                 query, _, doc, grade = line.split()
@@ -395,11 +414,16 @@ def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError
         return fault
     cells = line.split()
     columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
+    fix = kind.trec
+    if len(cells) > columns:
+        fix += "; ids with blanks need a table with a header, or JSON Lines"
     if len(cells) < least or (kind is GOLD and len(cells) > columns):
         count = counted(len(cells), "column")
         problem = f"this line has {count}, but {kind.name} in TREC format has {columns}"
     elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
         return _nan_error(cells[0].decode(), cells[2].decode(), location)
+    elif kind is RUN and len(cells) > columns and not is_number(cells[3]):
+        problem = f"the rank {cells[3].decode()[:60]!r} is not a number, in a line of {len(cells)} columns"
     else:
         problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
-    return InputError(problem, fix=kind.trec, place=location)
+    return InputError(problem, fix=fix, place=location)

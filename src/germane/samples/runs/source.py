@@ -21,7 +21,7 @@ import numpy as np
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples.cells import delimiter_of
 from germane.samples.files import OnDisk, opened, shown_name
-from germane.samples.frames import in_columns, is_table, parquet_batches
+from germane.samples.frames import collected, in_columns, is_table, parquet_batches
 from germane.samples.runs import blocks, records
 from germane.samples.runs.columns import (
     NO_DOCUMENT,
@@ -81,6 +81,7 @@ class RowSource:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.source = collected(self.source)
         if isinstance(self.source, str | Path):
             self.source = OnDisk(gold_file(self.source) if self.kind is GOLD else self.source)
         elif not isinstance(self.source, OnDisk | Mapping | list) and not is_table(self.source):
@@ -229,11 +230,8 @@ class RowSource:
             try:
                 yield blocks.frame_rows(frame, chosen, line, reading)
             except blocks.NotPlain:
-                wanted = list(set(chosen.values()))
-                columns = (frame[name] for name in wanted)
-                cells = (it.to_pylist() if hasattr(it, "to_pylist") else it.to_list() for it in columns)
-                rows = (dict(zip(wanted, row, strict=True)) for row in zip(*cells, strict=True))
-                yield from records.record_blocks(enumerate(rows, line), reading)
+                rows = records.frame_records(frame, chosen, line)
+                yield from records.record_blocks(rows, reading)
             line += len(frame)
 
 
