@@ -395,3 +395,22 @@ def test_decimal_commas_are_an_error_not_missing_values(tmp_path: Path) -> None:
     done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv")
     assert done.code == 2
     assert "a.csv:2: the number 0,25 has a decimal comma" in done.err
+
+
+@pytest.mark.parametrize("holder", ["results", "rows", "data"])
+def test_rows_under_a_usual_key_are_read(tmp_path: Path, holder: str) -> None:
+    (tmp_path / "a.csv").write_text("id,RR\nq1,0.5\nq2,0.5\n")
+    rows = [{"id": "q1", "RR": 1}, {"id": "q2", "RR": 0.5}]
+    (tmp_path / "b.json").write_text(json.dumps({"version": 2, holder: rows, "summary": {"RR": 0.75}}))
+    row = compare(tmp_path / "a.csv", tmp_path / "b.json")["RR"]
+    assert (row.n, row.difference) == (2, 0.25)
+    (tmp_path / "b.json").write_text(json.dumps({holder: [1, 2]}))
+    assert invoke("compare", tmp_path / "a.csv", tmp_path / "b.json").code == 2
+
+
+def test_files_without_a_common_query_show_their_ids(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,RR\nq1,1\nq2,1\nq3,1\n")
+    (tmp_path / "b.csv").write_text("id,RR\nQ1,1\n")
+    done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert done.code == 2
+    assert "no query in common: a has 'q1', 'q2' and 1 more, b has 'Q1'; " in done.err

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from germane.clean import counted
+from germane.clean import counted, some_of
 from germane.comparison.formats import Comparison, MovedLine
 from germane.comparison.pairs import DecidedPair, how_judged, parts_of, verdicts_of
 from germane.comparison.regression import regression, within_margin
@@ -289,7 +289,9 @@ def _rows(
     """Yield the comparison by each measure, with the parts of the difference and the margin's decision."""
     rows = [pair.decided(name) for name in names]
     if not any(row.due for row in rows):
-        problem = f"{pair.a.name} and {pair.b.name} have no query in common"
+        first, second = (some_of(list(map(repr, ids)), 2) for ids in pair.only_in())
+        ids = f"{pair.a.name} has {first}, {pair.b.name} has {second}"
+        problem = f"{pair.a.name} and {pair.b.name} have no query in common: {ids}"
         raise InputError(problem, fix="compare reports on the same samples, with the same ids")
     split = parts_of(pair, names)
     for row in rows:

@@ -20,6 +20,7 @@ from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import is_missing, named_rows
 from germane.samples.files import read_lines, shown_name
+from germane.samples.reading import HOLDERS
 from germane.samples.strictjson import JsonFault, json_in, parse_strict_json
 
 NAMES = (
@@ -374,7 +375,7 @@ def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | O
 
 
 def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
-    """Return the results in a document of an add-on, MLflow or pytrec_eval; None for any other."""
+    """Return the results in a document of an add-on, MLflow or pytrec_eval, or with a list of rows; else None."""
     if read := addons.reader_of(document, kind="results"):
         return read([document])  # type: ignore[no-any-return]
     columns, data, values = document.get("columns"), document.get("data"), list(document.values())
@@ -385,6 +386,10 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
         numbers = (number for value in values for number in value.values())
         if all(isinstance(number, int | float) for number in numbers):
             rows = [{"id": query, **value} for query, value in document.items()]
+    else:
+        listed = next((document[key] for key in HOLDERS if isinstance(document.get(key), list)), [])
+        rows = [row for row in listed if isinstance(row, Mapping)]
+        rows = rows if len(rows) == len(listed) else []
     if not rows:
         _refuse_absent(document, SourceLocation(name))
     located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]

@@ -357,11 +357,11 @@ def _json_location(
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
-_HOLDERS = (
+HOLDERS = (
     *("samples", "data", "rows", "examples", "items", "goldens", "test_cases", "testCases", "results"),
     "observations",
 )
-"""The keys under which a JSON object may hold its array of samples."""
+"""The keys under which a JSON object may hold its array of samples or results."""
 
 
 def _read_json(path: Path, _: Warn) -> Iterator[Row]:
@@ -379,7 +379,7 @@ def _read_json(path: Path, _: Warn) -> Iterator[Row]:
     if reader_of(document) is not None:
         document = [document]
     elif isinstance(document, dict):
-        holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
+        holder = tuple(key for key in HOLDERS if isinstance(document.get(key), list))[:1]
         document = document[holder[0]] if holder else None
     if not isinstance(document, list):
         raise _not_an_array(whole, path)
@@ -390,7 +390,7 @@ def _read_json(path: Path, _: Warn) -> Iterator[Row]:
 def _not_an_array(document: Json, path: Path) -> InputError:
     """Return the InputError for a JSON document that holds no array of samples; it says what the document is."""
     problem = "this JSON document has no array of samples"
-    fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
+    fix = f"write an array of samples, or an object with one under {' or '.join(HOLDERS[:2])}"
     if isinstance(document, dict):
         problem += f"; its keys are {some_of(list(map(repr, document)), 5)}"
         asked = next((document[key] for key in document if SPELLINGS.get(key) == "query"), None)
