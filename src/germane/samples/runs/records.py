@@ -294,21 +294,16 @@ def table_records(
             yield line, {key: _Cell(cells[at].strip()) for key, at in keys.items()}
 
 
-def frame_records(frame: Any, names: Mapping[str, str], first: int) -> Iterator[Record]:
+def frame_records(frame: Any, names: Iterable[str], first: int) -> Iterator[Record]:
     """Yield (row number, record) for each row of a DataFrame or an Arrow table; `first` is the first number.
 
-    `names` maps each role to the name of its column. A string in a column of numbers is read like a cell.
+    `names` are the columns to read.
     """
     columns: dict[str, list[Any]] = {}
-    for role_of, name in names.items():
+    for name in names:
         column = frame[name]
         values = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-        kinds = {*map(type, values)}
-        if not kinds <= {int, float, str}:
-            values = list(map(_native, values))
-        if str in kinds and role_of in {"score", "rank", "grade"}:
-            values = [_Cell(value) if isinstance(value, str) else value for value in values]
-        columns[name] = values
+        columns[name] = values if {*map(type, values)} <= {int, float, str} else list(map(_native, values))
     for number, row in enumerate(zip(*columns.values(), strict=True), first):
         yield number, dict(zip(columns, row, strict=True))
 

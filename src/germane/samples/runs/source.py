@@ -230,7 +230,7 @@ class RowSource:
             try:
                 yield blocks.frame_rows(frame, chosen, line, reading)
             except blocks.NotPlain:
-                rows = records.frame_records(frame, chosen, line)
+                rows = records.frame_records(frame, chosen.values(), line)
                 yield from records.record_blocks(rows, reading)
             line += len(frame)
 
