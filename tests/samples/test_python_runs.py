@@ -5,6 +5,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -200,5 +201,5 @@ def test_a_score_of_a_frame_that_is_no_number_is_an_error():
 
 def test_a_lazy_frame_has_samples():
     """It is collected."""
-    rows = pl.LazyFrame({"query": ["q"], "retrieved_context_ids": [["10", "20"]], "qrels": [["20"]]})
+    rows: Any = pl.LazyFrame({"query": ["q"], "retrieved_context_ids": [["10", "20"]], "qrels": [["20"]]})
     assert evaluate(rows, "RR")["RR"].mean == 0.5

@@ -42,5 +42,5 @@ def test_a_difference_that_cannot_be_is_not_detectable() -> None:
     """Two queries whose scores differ much show no difference that a measure from 0 to 1 can have."""
     few = group_cases(np.array([0.0, 1.0]), None)
     assert detectable(few) is None
-    assert detectable(few, None) > 1
-    assert 0 < detectable(group_cases(np.array([0.0, 0.1] * 10), None)) < 1
+    assert (detectable(few, None) or 0) > 1
+    assert 0 < (detectable(group_cases(np.array([0.0, 0.1] * 10), None)) or 0) < 1

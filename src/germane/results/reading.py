@@ -387,7 +387,9 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
         if all(isinstance(number, int | float) for number in numbers):
             rows = [{"id": query, **value} for query, value in document.items()]
     else:
-        listed = next((document[key] for key in HOLDERS if isinstance(document.get(key), list)), [])
+        listed: list[Any] = next(
+            (document[key] for key in HOLDERS if isinstance(document.get(key), list)), []
+        )
         rows = [row for row in listed if isinstance(row, Mapping)]
         rows = rows if len(rows) == len(listed) else []
     if not rows:
