@@ -19,8 +19,7 @@ from germane.clean import counted, fold, shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import is_missing, named_rows
-from germane.samples.files import read_lines, shown_name
-from germane.samples.reading import HOLDERS
+from germane.samples.files import HOLDERS, read_lines, shown_name
 from germane.samples.strictjson import JsonFault, json_in, parse_strict_json
 
 NAMES = (

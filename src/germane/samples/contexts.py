@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from germane.clean import shorten
 from germane.errors import InputError
-from germane.samples.cells import structure
 from germane.samples.fields import IDS, PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
 from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample
@@ -37,11 +36,10 @@ _IS_GOLD = re.compile(r"context|.*(reference|gold|expected|truth|relevant|ideal)
 def hint_at_contexts(sample: Sample) -> str:
     """Return a hint at the metadata field, a list, that may hold a sample's contexts by its name, or ""."""
     for key, value in sample.metadata.items():
-        if _MAY_BE_CONTEXTS.search(key) and not _IS_GOLD.fullmatch(key):
-            listed = structure(value) if isinstance(value, str) else value
-            if isinstance(listed, list | tuple) and listed:
-                name = IDS if key.lower().endswith(("id", "ids")) else "contexts"
-                return f"; if {key!r} holds them, rename it to {name} (--columns {name}={key})"
+        listed = value.startswith("[") if isinstance(value, str) else isinstance(value, list | tuple)
+        if listed and value and _MAY_BE_CONTEXTS.search(key) and not _IS_GOLD.fullmatch(key):
+            name = IDS if key.lower().endswith(("id", "ids")) else "contexts"
+            return f"; if {key!r} holds them, rename it to {name} (--columns {name}={key})"
     return ""
 
 

@@ -60,6 +60,11 @@ _PIECE = 1 << 13
 """The compressed bytes that are unpacked in one step: they may expand 30,000-fold."""
 _COPIES: dict[str, str] = {}
 """Maps the path of each temporary copy to the name of the file that was copied."""
+HOLDERS = (
+    *("samples", "data", "rows", "examples", "items", "goldens", "test_cases", "testCases", "results"),
+    "observations",
+)
+"""The keys under which a JSON object may hold its array of samples or results."""
 
 
 def shown_name(path: str | Path) -> str:

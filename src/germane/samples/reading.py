@@ -20,6 +20,7 @@ from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
 from germane.samples.cells import TableRow, named_rows
 from germane.samples.fields import FIELDS, SPELLINGS, read_id
 from germane.samples.files import (
+    HOLDERS,
     Notice,
     Notices,
     Warn,
@@ -355,13 +356,6 @@ def _json_location(
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
-
-
-HOLDERS = (
-    *("samples", "data", "rows", "examples", "items", "goldens", "test_cases", "testCases", "results"),
-    "observations",
-)
-"""The keys under which a JSON object may hold its array of samples or results."""
 
 
 def _read_json(path: Path, _: Warn) -> Iterator[Row]:
