@@ -68,7 +68,7 @@ class Corpus:
         self.path, self._location = path, SourceLocation(str(path))
         if not path.exists():
             problem = "there is no file or folder with this name"
-            raise InputError(problem, fix="check the path of --corpus", place=self._location)
+            raise InputError(problem, fix="check the path of the corpus", place=self._location)
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """Yield the id and the text of each document, in the order of the files and their rows."""
