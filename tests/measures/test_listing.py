@@ -100,3 +100,5 @@ def test_a_comma_between_measures_is_named(text, spaced):
     ):
         parse_measures([text])
     assert len(parse_measures(["context_precision(labels=gold, rel=1)@5 RR"])) == 2
+    with pytest.raises(MeasureError, match="has a comma between measures"):
+        Measure.parse("RR,R@5")  # as in an eval file's list

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from germane.addons import all_of, find, load
 from germane.clean import some_of
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
-from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, Param, define
+from germane.measures.measure import (
+    _REGISTRY,
+    FINDERS,
+    Definition,
+    Measure,
+    Param,
+    define,
+    refuse_commas,
+)
 from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict
@@ -112,8 +120,6 @@ def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) ->
 FILE_MARK = ".py:"
 """The end of a Python file's name and the colon before a measure's name: `my_measures.py:first_hit`."""
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
-_COMMA = re.compile(r"\s*,\s*(?![^()]*\))")
-"""Matches a comma outside of parentheses."""
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
@@ -124,11 +130,8 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     """
     result: dict[Measure, None] = {}
     for text in texts:
-        if FILE_MARK not in text and _COMMA.search(text):
-            spaced = " ".join(filter(None, _COMMA.split(text.strip())))
-            raise MeasureError(
-                f"{text.strip()!r} has a comma between measures", fix=f"write spaces: {spaced}"
-            )
+        if FILE_MARK not in text:
+            refuse_commas(text)
         if leftover := _WORD.sub("", text).strip():
             raise MeasureError(
                 f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} is unmatched",

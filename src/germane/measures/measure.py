@@ -399,6 +399,7 @@ class Measure:
         With `lenient`, a required cut-off may be missing. Raises MeasureError if the name is unknown or
         malformed.
         """
+        refuse_commas(text)
         match = _NAME.fullmatch(text.strip())
         if not match:
             fix = "write NAME, NAME@10 or NAME(param=value)@10"
@@ -421,6 +422,17 @@ class Measure:
         cutoff = None if k is None else float(k) if "." in k else int(k)
         measure = cls(name, FrozenDict(params), cutoff)
         return measure if lenient else measure.require_cutoff()
+
+
+_COMMA = re.compile(r"\s*,\s*(?![^()]*\))")
+"""Matches a comma outside of parentheses."""
+
+
+def refuse_commas(text: str) -> None:
+    """Raise MeasureError if the names of several measures are separated by commas."""
+    if _COMMA.search(text):
+        spaced = " ".join(filter(None, _COMMA.split(text.strip())))
+        raise MeasureError(f"{text.strip()!r} has a comma between measures", fix=f"write spaces: {spaced}")
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float | None:
