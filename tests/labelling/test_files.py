@@ -353,6 +353,7 @@ def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
     ("text", "value"),
     [
         ("Sample,ID,Grade\nq,d1,3\nq,d2,0\n", 1.0),
+        ("Query ID,Doc-Id,GRADE\nq,d1,3\nq,d2,0\n", 1.0),
         ("sample,id,grade\n q , d1 , 3 \nq,d2, 0\n", 1.0),
         ("sample,id,grade\nq,d7,3\n", None),
         ("sample,id,grade\nq1,d1,3\nq1,d2,0\n", None),

@@ -17,7 +17,7 @@ from germane.folder.files import LABELS, note_torn, torn_bytes
 from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows
-from germane.samples.fields import SPELLINGS, id_in, id_keys
+from germane.samples.fields import DOCUMENT_IDS, SPELLINGS, id_in, id_keys
 from germane.samples.files import Notice, Warn, read_lines, write_whole
 from germane.samples.reading import suffix_of
 from germane.samples.runs.source import read_qrels
@@ -283,7 +283,8 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
     elif suffix_of(path) == ".csv":  # cells with NA or null are empty
         table = table_rows((line for _, line in read_lines(path)), ",", str(path))
         start, header = next(table, (1, []))
-        usual = {fold(name): name for name in ("item", *_ANSWERS, *_CSV)}
+        of_ids = (name for name, field in SPELLINGS.items() if field == "id")
+        usual = {fold(name): name for name in (*of_ids, *DOCUMENT_IDS, *_ANSWERS, *_CSV)}
         names = [usual.get(fold(name), name.strip()) for name in header]
         if not {"item", *_ANSWERS} & {*names}:
             problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
