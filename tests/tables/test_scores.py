@@ -87,7 +87,7 @@ def test_rows_in_order_are_found_as_others_are(some: list[tuple[int, list[str], 
             for score in new:
                 table.add(score)
         else:
-            samples = [(key, "s", len(rows) % 2) for key in keys]
+            samples = keys, ["s"] * len(keys), [len(rows) % 2] * len(keys)
             values = np.array([score.value for score in new]).reshape(count, len(measures))
             table.extend(ScoreTable.of_columns(samples, [(name, name) for name in measures], values, {}))
         rows += new
@@ -148,7 +148,7 @@ def test_a_table_of_computed_values() -> None:
     """One value per sample and measure; a sample that does not count is skipped."""
     values = [np.array([1.0, np.nan]), np.array([0.25, np.nan])]
     noted: dict[int, Noted] = dict.fromkeys((2, 3), ("skipped", "no results", None))
-    keys = [("q1", "", 0), ("q2", "", 0)]
+    keys = ["q1", "q2"], ["", ""], [0, 0]
     table = ScoreTable.of_columns(keys, [("RR", "RR"), ("AP", "AP")], values, noted)
     assert [(s.sample, s.measure, s.value, s.status, s.why) for s in table] == [
         ("q1", "RR", 1.0, "ok", None),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -95,7 +96,7 @@ def rank_part(
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, **how)
     gold, counted = hits.gold, (hits.lengths >= 0) | (missing == "zero")
-    columns = [np.full(len(counted), np.nan) for _ in checked]
+    columns = np.full((len(counted), len(checked)), np.nan)
     nothing = np.zeros(len(counted), np.bool_)
     for first in range(0, len(counted), _QUERIES_AT_ONCE):  # a table of all queries would need much memory
         queries = slice(first, min(first + _QUERIES_AT_ONCE, len(counted)))
@@ -106,12 +107,12 @@ def rank_part(
             hits.row[found] - first, hits.rank[found], hits.grade[found], lengths, gold.sizes[queries], grades
         )
         nothing[queries] = relevant_known(table, rel=1) == 0
-        for column, measure in zip(columns, checked, strict=True):
-            column[queries] = np.where(counted[queries], values(measure, table), np.nan)
+        for at, measure in enumerate(checked):
+            columns[queries, at] = np.where(counted[queries], values(measure, table), np.nan)
     skipped: Noted = ("skipped", _ABSENT, None)
     left_out = np.flatnonzero(np.repeat(~counted, len(checked))).tolist()
     scores = ScoreTable.of_columns(
-        [(query, system, 0) for query in gold.queries],
+        (gold.queries, repeat(system, len(gold.queries)), repeat(0, len(gold.queries))),
         [(str(measure), str(measure)) for measure in checked],
         columns,
         dict.fromkeys(left_out, skipped),

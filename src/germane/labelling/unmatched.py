@@ -106,7 +106,7 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in dict(of_gold)]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
-    zero = {table.samples[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+    zero = set(map(table.key, np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()))
     queries = []
     for sample in report.tables.samples_of(zero):
         found = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)

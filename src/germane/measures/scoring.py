@@ -200,8 +200,9 @@ class Block:
             }
             names = [(column.grader.name, str(column.grader.measure)) for column in columns]
             values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
-            keys = [key_of(self._samples[number]) for number in numbers]
-            scores.extend(ScoreTable.of_columns(keys, names, values, noted), distinct=True)
+            ids, systems, trials = zip(*map(key_of, self._samples[numbers[0] : numbers[-1] + 1]), strict=True)
+            made = ScoreTable.of_columns((ids, systems, trials), names, values, noted)
+            scores.extend(made, distinct=True)
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:

@@ -145,7 +145,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
     values: dict[tuple[str, str], tuple[Measure, dict[SampleKey, float]]] = {}
     for (name, canonical), system in product(table.measures, table.systems()[0]):
         rows = table.rows_of((name, canonical), system)
-        scored = (table.samples[number] for number in table.sample[rows].tolist())
+        scored = map(table.key, table.sample[rows].tolist())
         of_sample = dict(zip(scored, table.taken(rows).value.tolist(), strict=True))
         values[name, system] = Measure.remembered(canonical), of_sample
     found: dict[tuple[str, str], list[_Row]] = {names: [] for names in values}

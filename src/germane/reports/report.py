@@ -85,7 +85,7 @@ class Report(ReportData):
                 why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
                 results.append(GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why))
             else:  # the gate of one eval file is decided on that file's cases
-                keys = {tables.scores.samples[number] for number in file.keep.tolist()}
+                keys = set(map(tables.scores.key, file.keep.tolist()))
                 samples = (sample for sample in report.samples() if sample.key in keys)
                 decided = check_gate(gate, file.summaries, report.case_scores, samples, file.keep)
                 results += [result.replace(gate=f"{result.gate} in {file.name}") for result in decided]
@@ -102,7 +102,7 @@ class Report(ReportData):
         """
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
-            made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
+            made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).cases)}
         return cls(tables, made, verdict, *summaries_of(tables, made), stopped=stopped)
 
     @classmethod

@@ -54,20 +54,25 @@ class CaseScores:
     """Groups a table of scores by case. `systems` and `cases` are in order of first appearance.
 
     Attributes:
-        numbers: The index in `cases` of each case, by case id.
+        cases: The id of each case.
         case: The index in `cases` of each sample's case, shape (samples,).
         trials: True if any sample has a trial number other than 0.
     """
 
     def __init__(self, table: ScoreTable) -> None:
         self.table, self.measures, self.whys = table, table.measures, table.whys
-        self.systems, system = table.systems()
-        self._system = system.astype(np.int64)
-        self.numbers: dict[str, int] = {}
-        number, numbers = self.numbers.setdefault, self.numbers
-        self.case: Ints = np.array([number(case, len(numbers)) for case, _, _ in table.samples], np.int64)
-        self.cases = list(numbers)
-        self.trials = any(trial for _, _, trial in table.samples)
+        self.systems, self._system = table.systems()
+        self.trials = table.has_trials
+        if len(self.systems) < 2 and not self.trials:  # each sample is a case
+            self.cases, self.case = table.ids, np.arange(len(table.ids), dtype=np.int64)
+        else:
+            self.cases = list(dict.fromkeys(table.ids))
+            self.case = np.array([self.numbers[case] for case in table.ids], np.int64)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The index in `cases` of each case, by case id."""
+        return {case: number for number, case in enumerate(self.cases)}
 
     def cases_of(self, system: str) -> Ints:
         """Return the indices of the cases that a system has samples of, in order of first appearance."""
@@ -77,16 +82,19 @@ class CaseScores:
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
         """Yield (system, measure's index, rows) in order of appearance, over the samples `keep`."""
-        sample, measure = self.table.sample, self.table.measure
-        width = max(1, len(self.measures))
-        kept = np.arange(len(sample)) if keep is None else np.flatnonzero(np.isin(sample, keep))
-        keys = self._system[sample[kept]] * width + measure[kept]
-        order = np.argsort(keys, kind="stable")
-        split = np.split(order, np.cumsum(np.bincount(keys))[:-1])  # the keys are small numbers
+        sample, keys, width = self.table.sample, self.table.measure, max(1, len(self.measures))
+        if len(self.systems) > 1:
+            keys += self._system[sample] * width
+        kept = None if keep is None else np.flatnonzero(np.isin(sample, keep))
+        keys = keys if kept is None else keys[kept]
+        counts = np.bincount(keys)
+        # numbers of 16 bits or less are sorted by radix
+        order = np.argsort(keys.astype(np.min_scalar_type(len(counts))), kind="stable")
+        split = np.split(order if kept is None else kept[order], np.cumsum(counts)[:-1])
         found = ((key, rows) for key, rows in enumerate(split) if len(rows))
         for group, rows in sorted(found, key=lambda group: int(group[1][0])):
             system, number = divmod(group, width)
-            yield self.systems[system], number, kept[rows]
+            yield self.systems[system], number, rows
 
     @cached_property
     def _rows(self) -> dict[tuple[str, int], Ints]:
@@ -141,7 +149,7 @@ class CaseScores:
         if not clusters:
             return None
         numbers: dict[str, int] = {}
-        codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
+        codes = np.arange(len(self.cases), dtype=np.int64) + len(clusters)
         for name, cluster in clusters.items():
             if (number := self.numbers.get(name)) is not None:
                 codes[number] = numbers.setdefault(cluster, len(numbers))

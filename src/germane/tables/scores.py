@@ -74,14 +74,16 @@ class ScoreTable:
     The columns `sample`, `measure` and `why` contain indices into the lists `samples` (the distinct sample
     keys), `measures` and `whys`, which are in order of first appearance. `value` is NaN for a row without a
     value. `low` and `high`, which `taken` returns, are NaN for a row without bounds. The columns are copies.
-    To save memory, the status, reason and bounds are stored only for rows whose status is not ok or that have
-    a note or bounds.
+    To save memory, sample keys are stored as columns too, and the status, reason and bounds only for rows
+    whose status is not ok or that have a note or bounds.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
-        self.samples: list[SampleKey] = []
+        self.ids: Sequence[str] = []
+        """The id of each sample."""
+        self._systems: dict[str, int] = {}
+        self._system, self._trial = array("i"), array("q")
         self._numbers: dict[SampleKey, int] | None = None
-        self._systems: tuple[list[str], NDArray[np.int32]] = [], np.empty(0, np.int32)
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
         self._sample, self._measure, self._value = array("i"), array("H"), array("d")
@@ -97,18 +99,37 @@ class ScoreTable:
         return self._numbers
 
     def _number_of(self, sample: SampleKey) -> int:
-        number = self.numbers().setdefault(sample, len(self.samples))
-        if number == len(self.samples):
-            self.samples.append(sample)
+        number = self.numbers().setdefault(sample, len(self.ids))
+        if number == len(self.ids):
+            name, system, trial = sample
+            self._add_samples([name], [system], [trial])
         return number
+
+    def _add_samples(self, ids: Sequence[str], systems: Iterable[str], trials: Iterable[int]) -> None:
+        if not isinstance(self.ids, list):
+            self.ids = list(self.ids)
+        self.ids.extend(ids)
+        self._system.extend([self._systems.setdefault(name, len(self._systems)) for name in systems])
+        self._trial.extend(trials)
+
+    @property
+    def samples(self) -> list[SampleKey]:
+        """The distinct sample keys."""
+        systems = map(list(self._systems).__getitem__, self._system)
+        return list(zip(self.ids, systems, self._trial, strict=True))
+
+    def key(self, sample: int) -> SampleKey:
+        """Return the key of the sample with this index."""
+        return self.ids[sample], list(self._systems)[self._system[sample]], self._trial[sample]
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
         """Return the distinct systems, and for each sample the index of its system."""
-        if len(self._systems[1]) != len(self.samples):
-            codes: dict[str, int] = {}
-            of_samples = [codes.setdefault(system, len(codes)) for _, system, _ in self.samples]
-            self._systems = list(codes), np.array(of_samples, np.int32)
-        return self._systems
+        return list(self._systems), np.array(self._system, np.int32)
+
+    @property
+    def has_trials(self) -> bool:
+        """True if any sample has a trial number other than 0."""
+        return any(self._trial)
 
     def add(self, score: Score | ScoreRow) -> None:
         """Append a score; an upper bound of None counts as infinity if there is a lower bound.
@@ -140,45 +161,49 @@ class ScoreTable:
         """
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
-        if distinct or not self.samples:
-            samples = np.arange(len(other.samples)) + len(self.samples)
-            self.samples += other.samples
+        if distinct or not self.ids:
+            samples = np.arange(len(other.ids), dtype=np.int32) + len(self.ids)
+            systems = map(list(other._systems).__getitem__, other._system)
+            self._add_samples(other.ids, systems, other._trial)
             self._numbers = None
         else:
-            samples = np.array([self._number_of(key) for key in other.samples], dtype=np.int64)
+            samples = np.array([self._number_of(key) for key in other.samples], dtype=np.int32)
         for row, (status, why, low, high) in other._noted.items():
             self._noted[row + len(self)] = status, whys[why], low, high
         if len(other):
-            self._add_codes(samples[other.sample], np.array(measures)[other.measure])
+            self._add_codes(samples[other.sample], np.array(measures, np.uint16)[other.measure])
         self._value.extend(other._value)
         return self
 
-    def _add_codes(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
-        self._sample.frombytes(sample.astype(np.int32).tobytes())
-        self._measure.frombytes(measure.astype(np.uint16).tobytes())
+    def _add_codes(self, sample: NDArray[np.int32], measure: NDArray[np.uint16]) -> None:
+        self._sample.frombytes(sample.view(np.uint8).data)
+        self._measure.frombytes(measure.view(np.uint8).data)
 
     @classmethod
     def of_columns(
         cls,
-        samples: Sequence[SampleKey],
+        samples: tuple[Sequence[str], Iterable[str], Iterable[int]],
         measures: Sequence[tuple[str, str]],
         values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
     ) -> ScoreTable:
         """Return a table made from the values of distinct samples.
 
-        `measures` are pairs (reported name, canonical name). `values` is a list with one array per measure,
-        or a matrix with one row per sample; nan means no value. `noted` gives the status, reason and bounds
-        of the scores that need them, by row number. Rows are numbered sample by sample.
+        `samples` are their keys as columns: ids, which are not copied, systems and trials. `measures` are
+        pairs (reported name, canonical name). `values` is a list with one array per measure, or a matrix with
+        one row per sample; nan means no value. `noted` gives the status, reason and bounds of the scores that
+        need them, by row number. Rows are numbered sample by sample.
         """
         table = cls()
-        table.samples += samples
+        table._add_samples([], *samples[1:])
+        table.ids = samples[0]
         codes = [table._measures.setdefault(names, len(table._measures)) for names in measures]
         for row in sorted(noted):
             table._note(row, noted[row])
-        count = len(table.samples)
+        count = len(table.ids)
         scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
-        table._add_codes(np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, np.int64), count))
+        rows = np.repeat(np.arange(count, dtype=np.int32), len(codes))
+        table._add_codes(rows, np.tile(np.array(codes, np.uint16), count))
         table._value.frombytes(np.ascontiguousarray(scores, dtype=np.float64).ravel().view(np.uint8).data)
         return table
 
@@ -244,7 +269,7 @@ class ScoreTable:
         """Yield the rows with the indices in `numbers` as Score objects."""
         measures, whys = self.measures, self.whys
         for row in numbers:
-            name, system, trial = self.samples[self._sample[row]]
+            name, system, trial = self.key(self._sample[row])
             reported, canonical = measures[self._measure[row]]
             code, why, low, high = self._noted.get(row, (0, 0, _NAN, _NAN))
             yield Score(
@@ -268,7 +293,8 @@ class ScoreTable:
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """Return all columns by name, for a DataFrame; `low` and `high` are the bounds."""
         names, whys, rest = self.measures, self.whys, self.taken()
-        keys = [self.samples[code] for code in self._sample]
+        samples = self.samples
+        keys = [samples[code] for code in self._sample]
         measures = [names[code] for code in self._measure]
         return {
             "sample": [name for name, _, _ in keys],
@@ -292,7 +318,8 @@ class ScoreTable:
         sample = np.asarray(self._sample)
         starts = np.flatnonzero(np.diff(sample, prepend=-1))  # the first row of each sample
         counts = np.diff(starts, append=len(sample)).tolist()
-        keys = [self.samples[number] for number in sample[starts].tolist()]
+        samples = self.samples
+        keys = [samples[number] for number in sample[starts].tolist()]
         texts = [b'{"sample":%b,"system":%b,"trial":%d,' % (*map(encode, key[:2]), key[2]) for key in keys]
         heads = chain.from_iterable(map(repeat, texts, counts))
         # NaN is null

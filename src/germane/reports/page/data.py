@@ -64,7 +64,7 @@ class Excerpt:
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:
-        self.whole, keys = whole, whole.tables.scores.samples
+        self.whole, scores = whole, whole.tables.scores
         case = whole.case_scores.case
         self.total = int(case.max(initial=-1)) + 1
         self.kept = min(self.total, most)
@@ -74,7 +74,7 @@ class Excerpt:
             drawn = np.random.default_rng(SEED).choice(self.total, most, replace=False)
             keep = np.flatnonzero(np.isin(case, drawn))
             summaries = tuple(whole.summaries_of(keep))
-        self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
+        self.report = _cut(whole, set(map(scores.key, keep.tolist())), summaries)
 
     def in_words(self) -> str:
         """Return the numbers of queries on the page and in all: "1,200 of 5,000"; "" if they are equal."""
@@ -84,7 +84,7 @@ class Excerpt:
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
     """Return the part of a report with the samples `keys`, in memory, with `summaries` as its summaries."""
     tables: Tables = report.tables
-    if len(keys) == len(tables.scores.samples):
+    if len(keys) == len(tables.scores.ids):
         return report
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))

@@ -93,7 +93,7 @@ def write(report: ReportData, path: Path) -> None:
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
     """Yield (sample key, values of the measures, None if missing) for each sample."""
     scores = report.tables.scores
-    values = np.full((len(scores.samples), len(scores.measures)), np.nan)
+    values = np.full((len(scores.ids), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value
     for key, row in zip(scores.samples, values.tolist(), strict=True):
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN

@@ -27,7 +27,7 @@ _MOST_BITS = 22
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(Sequence[str]):
     """Strings, stored as UTF-8 bytes from `start` to `end` of one buffer."""
 
     data: Bytes
