@@ -107,8 +107,8 @@ class Tables:
         self, field: Literal["calls", "history", "tags", "cluster"]
     ) -> Iterator[tuple[SampleKey, Any]]:
         """Yield (sample key, value of `field`) for each sample in which `field` is not empty."""
-        both = ((sample.key, getattr(sample, field)) for sample in self.samples)
-        return ((key, value) for key, value in both if value is not None and value != ())
+        both = ((sample, getattr(sample, field)) for sample in self.samples)
+        return ((sample.key, value) for sample, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
         """Return the index of a list of graders in `self.graders`, to which it is added if it is new."""

@@ -158,7 +158,10 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-_ids = _each(read_id)
+def _ids(values: Json) -> Json:
+    """Return a list with each id as a string; other values are returned unchanged."""
+    usual = type(values) is list and all(values) and {*map(type, values)} == {str}
+    return values if usual else _each(read_id)(values)
 
 
 def _question(value: Json) -> Json:
@@ -219,15 +222,17 @@ def _passage(value: Json) -> Json:
             return {**passage, "score": score}
     if not isinstance(value, dict):
         raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
-    given = {key: inner for key, inner in value.items() if inner is not None}
-    made = _passage_plan(tuple(given)).read(given)
-    if offsets := {name: made.pop(name) for name in ("start", "end") if name in made}:
+    if type(None) in map(type, value.values()):
+        value = {key: inner for key, inner in value.items() if inner is not None}
+    made = _passage_plan(tuple(value)).read(value)
+    if "start" in made or "end" in made:
+        offsets = {name: made.pop(name) for name in ("start", "end") if name in made}
         made["metadata"] = {**made.get("metadata", {}), **offsets}
     if "id" not in made and (found := id_in(made.get("metadata"))) is not None:
         made["id"] = found
     if made.get("text") == "":
         made["text"] = EMPTY
-    if made.keys().isdisjoint({"text", "id"}):
+    if "text" not in made and "id" not in made:
         raise Invalid("has neither text nor id", _EXAMPLE)
     return made
 
