@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.corrected_means import read
 from benchmarks.decisions import DEPTH, SYSTEMS, WEIGHTS, World
-from germane.statistics.comparison import best_system
 from germane.statistics.intervals import mean_interval
+from germane.statistics.systems import best_system
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], Floats]

@@ -15,9 +15,9 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.distributions import t_cdf, t_quantile
 from germane.statistics.intervals import Interval, mean_interval
+from germane.statistics.systems import holm, paired_difference
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]

@@ -24,8 +24,8 @@ import numpy as np
 
 from benchmarks.corrected_means import Data, Floats, Ints, read
 from germane.statistics.agreement import cohen_kappa, confusion
-from germane.statistics.comparison import PairedDifference, paired_difference
 from germane.statistics.differences import corrected_difference
+from germane.statistics.systems import PairedDifference, paired_difference
 
 DEPTH, DEEP, SYSTEMS, LABELS, RELEVANT = 10, 20, 14, 8, 2
 WEIGHTS = np.linspace(0, 1, SYSTEMS).tolist()

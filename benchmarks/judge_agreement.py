@@ -56,7 +56,7 @@ from germane.questions.payload import PayloadModel, Whole
 from germane.questions.prompts import load
 from germane.questions.text import stems
 from germane.statistics.agreement import cohen_kappa, confusion
-from germane.statistics.comparison import paired_difference
+from germane.statistics.systems import paired_difference
 from germane.tables.labels import LabelBook
 from germane.types import Usage
 

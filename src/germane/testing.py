@@ -18,7 +18,7 @@ from msgspec import structs
 from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
 from germane.evaluation.evaluate import asked_graders, evaluate
-from germane.evaluation.evaluation import keeps_answers
+from germane.evaluation.session import keeps_answers
 from germane.evaluation.spec import Spec, ledger_address, pick_judge, read_config
 from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge

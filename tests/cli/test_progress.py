@@ -93,7 +93,7 @@ def test_a_bar_cuts_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     monkeypatch.setattr(
         progress, "Console", lambda **_: Console(file=out, force_terminal=True, width=width, no_color=True)
     )
-    monkeypatch.setattr("germane.cli.printing._Stdout", lambda **_: Console(file=io.StringIO(), width=width))
+    monkeypatch.setattr("germane.cli.finishing._Stdout", lambda **_: Console(file=io.StringIO(), width=width))
     run(monkeypatch, tmp_path, latency=0.02)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
     assert "…" not in text

@@ -39,7 +39,7 @@ FILES = (
     "germane.reports.plots",
     "germane.reports.correct",
     "germane.reports.pairing",
-    "germane.statistics.comparison",
+    "germane.statistics.systems",
     "germane.statistics.correction",
     "germane.judges.llm",
     "germane.addons.agentv.script_judge",
@@ -93,7 +93,7 @@ def test_run_over_gold(work: Path, more: str) -> None:
         "germane.reports.plots",
         "germane.reports.page",
         "germane.reports.pairing",
-        "germane.statistics.comparison",
+        "germane.statistics.systems",
     )
     unused = [one for one in UNUSED if ".md" not in more or one not in drawn]
     words = ["run", "gold.jsonl", "-m", "nDCG@10 AP P@1", *more.split()]

@@ -20,8 +20,8 @@ from germane.comparison.formats import COMPARISON_FORMATS, Comparison
 from germane.errors import InputError
 from germane.judges.judge import FakeJudge, Reply
 from germane.questions import AnyQuestion
-from germane.statistics.comparison import holm, rank_biased_overlap
 from germane.statistics.intervals import mean_interval
+from germane.statistics.systems import holm, rank_biased_overlap
 from germane.types import Json
 from tests.command import invoke
 

@@ -13,8 +13,8 @@ import pytest
 from germane import Report, compare
 from germane.comparison.regression import change_gates, pairs_with, regressions
 from germane.labelling.queue import LabellingSession, LabelTask, queue_of
-from germane.reports.drawing import Draw, chance_of
 from germane.reports.gates import Gate
+from germane.reports.label_draws import Draw, chance_of
 from germane.statistics.differences import corrected_difference
 from germane.tables.labels import Label
 from germane.types import FrozenDict

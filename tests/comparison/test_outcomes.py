@@ -14,7 +14,7 @@ from germane.comparison.formats import render_comparison
 from germane.errors import InputError
 from germane.judges.judge import FakeJudge
 from germane.show.table import plain_text
-from germane.statistics.comparison import holm
+from germane.statistics.systems import holm
 from tests.command import invoke
 
 N = 60

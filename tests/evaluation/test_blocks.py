@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from germane.evaluation.evaluation import Router, evaluate_jobs
+from germane.evaluation.session import Router, evaluate_jobs
 from germane.folder.tables import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker

@@ -15,7 +15,7 @@ from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
 from germane.folder.files import SCHEMA_VERSION, TableFile, judgement_in
 from germane.judges import FakeJudge, LLMJudge
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.declaration import parse_measures
 from germane.questions import Relevance
 from germane.reports.report import Report

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from germane.folder.files import TableFile, judgement_in
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import Passages, Relevance
 from germane.tables.judgements import judgement_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.evaluation import evaluate_jobs
+from germane.evaluation.session import evaluate_jobs
 from germane.folder.tables import BlockRows
 from germane.graders.specs import MeasureGrader
 from germane.judging.asker import Asker

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from germane.statistics.comparison import best_system
 from germane.statistics.intervals import mean_interval
+from germane.statistics.systems import best_system
 
 LIMITS = (-1.0, 1.0)
 

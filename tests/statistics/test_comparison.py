@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from germane.statistics.comparison import (
+from germane.statistics.intervals import Interval, mean_interval
+from germane.statistics.systems import (
     decide_change,
     holm,
     paired_difference,
 )
-from germane.statistics.intervals import Interval, mean_interval
 
 RNG = np.random.default_rng(0)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from germane.statistics.comparison import detectable
 from germane.statistics.intervals import group_cases, mean_interval
+from germane.statistics.systems import detectable
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(10, 0.03), (50, 0.005), (1000, 0.001)])

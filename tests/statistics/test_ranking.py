@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.statistics.comparison import (
+from germane.statistics.systems import (
     rank_biased_overlap,
 )
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from germane.cli.finishing import latest_reports
 from germane.cli.output import print_document, refuse_input, say
-from germane.cli.printing import latest_reports
 from germane.errors import InputError
 from germane.flags import flags_of
 from germane.labelling.audit import (

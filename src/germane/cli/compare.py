@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from germane.cli.finishing import latest_reports, page_sections, print_console
 from germane.cli.output import print_document, refuse_input, say
-from germane.cli.printing import latest_reports, page_sections, print_console
 from germane.comparison.compare import check_same_data
 from germane.comparison.compare import compare as compare_reports
 from germane.comparison.formats import COMPARISON_FORMATS, render_comparison

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from germane.cli.finishing import latest_reports, print_console
 from germane.cli.output import print_document
-from germane.cli.printing import latest_reports, print_console
 from germane.diagnosis.diagnosis import diagnose as diagnose_report
 from germane.diagnosis.diagnosis import render_diagnosis
 from germane.diagnosis.stages import (

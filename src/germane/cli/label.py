@@ -17,14 +17,14 @@ from rich.text import Text
 
 from germane.addons import labeller_of
 from germane.clean import clean, counted, some_of
+from germane.cli.finishing import latest_reports
 from germane.cli.keyboard import keyboard
 from germane.cli.output import print_lines, refuse_input, say
-from germane.cli.printing import latest_reports
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, QueueName, queue_of
 from germane.reports.correct import corrections_of
-from germane.reports.drawing import choose_targets, shared_budget
+from germane.reports.label_draws import choose_targets, shared_budget
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.samples.files import read_text

@@ -100,7 +100,7 @@ def _print(report: Report, chosen: Any, runs: Sequence[RowSource]) -> None:
         sizes = [run.file.stat().st_size for run in runs if run.file]
         if len(runs) == 2 and max(sizes, default=0) <= _MOST_COMPARED:
             from germane.samples.runs.hits import read_run
-            from germane.statistics.comparison import mean_overlap, rank_biased_overlap
+            from germane.statistics.systems import mean_overlap, rank_biased_overlap
 
             how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
             first, second = (read_run(run.source, **how) for run in runs)

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from germane.clean import clean, clean_json
+from germane.cli.finishing import finish, latest_reports, opened
 from germane.cli.output import print_lines, refuse_input
-from germane.cli.printing import finish, latest_reports, opened
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.console import Console
 
 from germane.clean import clean_lines, counted, some_of
+from germane.cli.finishing import Outputs, check_writable, finish
 from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say, spec_of
-from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError, Interrupted
 from germane.evaluation import run as running
 from germane.evaluation.run import Callbacks

@@ -13,7 +13,7 @@ import numpy as np
 
 from germane.clean import counted, some_of
 from germane.comparison.formats import Comparison, MovedLine
-from germane.comparison.pairs import DecidedPair, how_judged, parts_of, verdicts_of
+from germane.comparison.judged_pairs import DecidedPair, how_judged, parts_of, verdicts_of
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -38,7 +38,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
-from germane.statistics.comparison import BestSystem, best_system, decide_change
+from germane.statistics.systems import BestSystem, best_system, decide_change
 from germane.tables.cases import texts_of
 from germane.types import Json
 

@@ -27,8 +27,8 @@ from germane.reports.summary import (
 )
 from germane.samples.files import write_whole
 from germane.show.table import Stack, Table, csv_lines, plain_text
-from germane.statistics.comparison import BestSystem, Overlap
 from germane.statistics.intervals import Interval
+from germane.statistics.systems import BestSystem, Overlap
 from germane.types import FrozenDict, Json
 
 _LONGEST_HEAD = 16  # the most characters of a system's name that fit over a column of means

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from germane.clean import counted
-from germane.comparison.pairs import DecidedPair
+from germane.comparison.judged_pairs import DecidedPair
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, Side, adjusted, measures_in_common
 from germane.reports.summary import in_digits, interval_in_words, is_diagnostic, p_in_words
-from germane.statistics.comparison import decide_change
 from germane.statistics.intervals import Interval
+from germane.statistics.systems import decide_change
 
 __all__ = ["settle_changes"]
 

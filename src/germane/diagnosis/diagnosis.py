@@ -28,7 +28,7 @@ from rich.text import Text
 from germane.clean import clean, counted, shorten, some_of
 from germane.encoding import Line, batched, json_of
 from germane.errors import InputError
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
 from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
@@ -49,8 +49,8 @@ from germane.reports.summary import (
     p_in_words,
 )
 from germane.show.table import Stack, Table
-from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds, mean_interval
+from germane.statistics.systems import holm, paired_difference
 from germane.types import Json, Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]

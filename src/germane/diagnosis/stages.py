@@ -32,8 +32,8 @@ from germane.places.table import Bools, Floats, Ints, share_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words
 from germane.samples.runs.hits import Hits
 from germane.show.table import Stack, Table
-from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds, mean_interval
+from germane.statistics.systems import paired_difference
 from germane.tables.scores import NO_IDS
 from germane.types import Context, Json, Sample
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.evaluation import Router, answered_blocks, evaluate_jobs, judged_by
+from germane.evaluation.session import Router, answered_blocks, evaluate_jobs, judged_by
 from germane.evaluation.spec import Spec, check_same_judge, pick_judge
 from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
@@ -22,8 +22,8 @@ from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge, Replica
 from germane.judging.asker import Asker
 from germane.judging.caller import interruptible, run_coroutine
-from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
+from germane.judging.stored_answers import StoredAnswers
 from germane.labelling.audit import AgainLine, ShiftLine
 from germane.measures.scoring import Job
 from germane.places.lists import Settings

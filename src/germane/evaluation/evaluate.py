@@ -18,15 +18,15 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.evaluation import Session, evaluate_jobs, judged_by
+from germane.evaluation.session import Session, evaluate_jobs, judged_by
 from germane.folder.files import read_manifest
 from germane.folder.tables import StoredTables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
-from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.declaration import Grader, graders_of, needs_judge, no_judge, parse_measures
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from germane.clean import counted
-from germane.evaluation.evaluation import SIZE, Router, Working, answered_blocks
+from germane.evaluation.session import SIZE, Router, Working, answered_blocks
 from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker

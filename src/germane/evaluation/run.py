@@ -29,8 +29,8 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.evaluation import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.plan import Plan, feasible
+from germane.evaluation.session import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.spec import Spec, check_same_judge, ledger_of
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge

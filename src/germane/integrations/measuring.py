@@ -18,7 +18,7 @@ from typing import Any
 
 from germane.errors import InputError, describe
 from germane.evaluation.evaluate import aevaluate, asked_graders
-from germane.evaluation.evaluation import Router, Session, keeps_answers, open_ledger
+from germane.evaluation.session import Router, Session, keeps_answers, open_ledger
 from germane.evaluation.spec import Spec, pick_judge
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS

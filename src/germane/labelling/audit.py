@@ -19,12 +19,12 @@ from germane.encoding import Line
 from germane.errors import InputError
 from germane.questions.relevance import HELPS
 from germane.reports.data import ReportData
-from germane.reports.drawing import is_drawn
+from germane.reports.label_draws import is_drawn
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import Bias, JudgeAgreement, agreement, cohen_kappa, confusion
-from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds
+from germane.statistics.systems import paired_difference
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Judgement
 

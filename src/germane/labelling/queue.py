@@ -17,7 +17,7 @@ from msgspec import structs
 
 from germane.encoding import batched, now
 from germane.errors import InputError
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
 from germane.places.places import Places
@@ -25,8 +25,8 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
-from germane.reports.drawing import fingerprint, pool_of
 from germane.reports.explain import settings_of
+from germane.reports.label_draws import fingerprint, pool_of
 from germane.statistics.correction import Design, drawing_order
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
 from germane.types import FrozenDict, Sample

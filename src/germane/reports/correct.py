@@ -17,7 +17,7 @@ from germane.clean import counted
 from germane.encoding import batched
 from germane.errors import MeasureError
 from germane.folder.tables import Tables
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
@@ -27,7 +27,7 @@ from germane.places.table import Floats
 from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
-from germane.reports.drawing import Pool, fingerprint, is_drawn, pool_of
+from germane.reports.label_draws import Pool, fingerprint, is_drawn, pool_of
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
 from germane.statistics.correction import (
     FEWEST,

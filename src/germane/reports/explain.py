@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType, json
 from germane.clean import clean, shorten
 from germane.encoding import Line, batched
 from germane.errors import InputError
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.bounds import fraction, least_level
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.outcome import Outcome

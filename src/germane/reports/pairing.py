@@ -23,14 +23,14 @@ from germane.reports.summary import (
     p_in_words,
     range_of,
 )
-from germane.statistics.comparison import (
+from germane.statistics.differences import CorrectedDifference
+from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
+from germane.statistics.systems import (
     DifferenceParts,
     PairedDifference,
     holm,
     paired_difference,
 )
-from germane.statistics.differences import CorrectedDifference
-from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
 from germane.tables.cases import CaseValues, are_line_numbers, counterparts, texts_of
 from germane.types import Sample
 

@@ -16,8 +16,8 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import ArrayLike
 
 from germane.encoding import Line
-from germane.statistics.comparison import holm
 from germane.statistics.intervals import LEVEL, Floats, Interval, IntervalEnds, cluster_codes, mean_interval
+from germane.statistics.systems import holm
 
 
 class Confusion(Line):

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.clean import counted
 from germane.encoding import Line, internal
-from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
 from germane.statistics.distributions import t_cdf, t_quantile
 from germane.statistics.intervals import UPPER, Floats, Interval, IntervalEnds, Ints
+from germane.statistics.systems import paired_difference
 
 _QUERIES = 3  # the fewest labelled queries with which a difference is corrected
 

@@ -22,7 +22,7 @@ from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evalfiles.model import Flag, WholeNumber, YamlModel, plain_value, read_model
 from germane.evaluation.evaluate import evaluate
-from germane.evaluation.evaluation import open_ledger
+from germane.evaluation.session import open_ledger
 from germane.evaluation.spec import Spec, ledger_address, pick_judge
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge

@@ -23,7 +23,7 @@ from typing import Any, Self
 import msgspec
 
 from germane.clean import some_of
-from germane.cli.printing import Outputs, check_writable, finish
+from germane.cli.finishing import Outputs, check_writable, finish
 from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import Spec, differing_options

@@ -21,9 +21,9 @@ from typing import Any
 from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
-from germane.evaluation.evaluation import keeps_answers, open_ledger
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import Callbacks, command_to_resume, new_folder, run
+from germane.evaluation.session import keeps_answers, open_ledger
 from germane.evaluation.spec import Spec, ledger_of
 from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter

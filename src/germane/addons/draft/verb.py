@@ -18,7 +18,7 @@ from germane.addons.draft.passages import DraftCorpus, Turn, TurnOrder
 from germane.clean import counted
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
-from germane.evaluation.evaluation import open_ledger
+from germane.evaluation.session import open_ledger
 from germane.evaluation.spec import Spec, ledger_address, pick_judge
 from germane.judges import Judge
 from germane.judging.asker import Asker

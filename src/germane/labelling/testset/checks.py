@@ -15,9 +15,9 @@ from germane.encoding import Line
 from germane.labelling.testset.questions import overlaps, repeated
 from germane.labelling.testset.reading import TestQuery, TestSet
 from germane.questions.text import words
-from germane.statistics.comparison import POWER
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, mean_interval
+from germane.statistics.systems import POWER
 
 _MOST_EXAMPLES = 10
 COPIED = 0.05

@@ -18,9 +18,9 @@ from germane.folder.tables import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.data import ReportData
-from germane.reports.drawing import choose_targets, fingerprint, pool_of
 from germane.reports.explain import ExplainDocument, ExplainedLine, Explainer, Facts, LabelLine
 from germane.reports.gates import Gate
+from germane.reports.label_draws import choose_targets, fingerprint, pool_of
 from germane.reports.plots import Chart, differences_of, ranks
 from germane.reports.summary import (
     LIKE_THESE,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from germane.clean import counted, shorten
 from germane.encoding import batched
-from germane.judging.recorded import StoredAnswers
+from germane.judging.stored_answers import StoredAnswers
 from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job
@@ -29,12 +29,12 @@ from germane.questions.asking import FindValues, Unanswered, results_of
 from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections, ScoreTerms, corrections_of
 from germane.reports.data import ReportData, models_in
-from germane.reports.drawing import Draw, chance_of, draws_of
 from germane.reports.explain import settings_of
+from germane.reports.label_draws import Draw, chance_of, draws_of
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.reports.summary import known_measure
-from germane.statistics.comparison import DifferenceParts, Overlap, mean_overlap, rank_biased_overlap
 from germane.statistics.differences import CorrectedDifference, corrected_difference
+from germane.statistics.systems import DifferenceParts, Overlap, mean_overlap, rank_biased_overlap
 from germane.tables.labels import Label, LabelBook
 from germane.types import Context, Sample
 
