@@ -370,6 +370,15 @@ def test_an_answer_to_a_later_request_ends_the_pause() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("answered", "paused"), [(5.1, False), (5.0, True), (4.9, True)])
+def test_a_refusal_after_a_later_request_was_answered_pauses_nobody(answered: float, paused: bool) -> None:
+    """The order in which two responses arrive does not matter: one odd refusal stops its own request alone."""
+    limits = AdaptiveConcurrency(1)
+    limits.succeeded(answered)
+    limits.throttled(5.0, 60)
+    assert limits.paused == paused
+
+
 def test_the_longer_of_two_pauses_holds() -> None:
     """Whichever was told first."""
 

@@ -25,8 +25,8 @@ class AdaptiveConcurrency:
     round trip. Slow answers (`SLOW` times the lowest latency) do not increase it. A throttled request halves
     it, at most once per round trip.
 
-    A pause delays all requests, for the time of a Retry-After or the backoff of an endpoint that is down. An
-    answer to a request that was sent after the refused request ends the pause early.
+    A pause delays all requests, for the time of a Retry-After or the backoff of an endpoint that is down. It
+    ends early, or does not begin, if a request that was sent after the refused request is answered.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -37,7 +37,7 @@ class AdaptiveConcurrency:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = -1.0
         self._fastest = inf
-        self._paused_until = self._refused = 0.0
+        self._paused_until = self._refused = self._answered = 0.0
 
     @property
     def paused(self) -> bool:
@@ -80,6 +80,7 @@ class AdaptiveConcurrency:
 
     def succeeded(self, sent: float) -> None:
         """Increase the size after an answer, and end a pause that began before its request was `sent`."""
+        self._answered = max(self._answered, sent)
         if sent >= self._refused:
             self._paused_until = 0.0
         latency = monotonic() - sent
@@ -94,7 +95,7 @@ class AdaptiveConcurrency:
         if sent > self._halved_at:
             self._halved_at = monotonic()
             self.size = max(1.0, self.size / 2)
-        if seconds is not None:
+        if seconds is not None and self._answered <= sent:
             self._refused = max(self._refused, sent)
             self._paused_until = max(self._paused_until, monotonic() + seconds)
 
