@@ -279,7 +279,7 @@ class _Lists:
         yield self.change(now, kept, "filter", "irrelevant passages removed", dropped=share)
 
     def change(self, before: Floats, after: Floats, kind: Any, change: str, **more: float) -> _Changed:
-        """Return the row of a change that turns the values `now` into `then`, together with `then`."""
+        """Return the row of a change that turns the values `before` into `after`, together with `after`."""
         by = paired_difference(
             before, after, clusters=self.clusters, value_range=self.measure.definition.range
         )

@@ -382,7 +382,8 @@ def default_measures(
         if any(grade > 0 for grade in (sample.qrels or {}).values()):
             gold = gold or asked or not contexts or any(context.id for context in contexts)
         references = references or bool(sample.reference)
-        hint = hint or hint_at_contexts(sample)
+        if not (retrieved or hint):
+            hint = hint_at_contexts(sample)
     if not retrieved:
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
         needed = f"the default measures need retrieved contexts, which the data do not have{hint}"

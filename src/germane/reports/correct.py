@@ -196,9 +196,9 @@ def _joined(
     first: dict[tuple[int, str], _Row] = {}
     weights: dict[tuple[int, str], list[float]] = {}
     for row in rows:
-        place = code[row[0][0]], row[1]
-        first.setdefault(place, row)
-        weights.setdefault(place, []).append(row[4])
+        pair = code[row[0][0]], row[1]
+        first.setdefault(pair, row)
+        weights.setdefault(pair, []).append(row[4])
     trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,

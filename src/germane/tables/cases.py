@@ -207,11 +207,7 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
     made: dict[str, str | None] = {}
     for text, cases in ids_of(theirs).items():
         others: list[str | None] = [*cases_of.get(text, ())]
-        made |= zip(
-            cases,
-            others if len(others) == len(cases) else [None] * len(cases),
-            strict=True,
-        )
+        made |= zip(cases, others if len(others) == len(cases) else [None] * len(cases), strict=True)
     return made
 
 

@@ -197,9 +197,9 @@ class LabelBook:
         """Return who labelled these items or was unsure; () if each has one label and no one was unsure."""
         distinct = dict.fromkeys(items)
         people = [self._people.get(item, ()) for item in distinct]
-        if all(sum(map(len, person)) < 2 for person in people) and distinct.keys().isdisjoint(self._unsure):
+        if all(sum(map(len, of_item)) < 2 for of_item in people) and distinct.keys().isdisjoint(self._unsure):
             return ()
-        names = {labels[0].who for person in people for labels in person}
+        names = {labels[0].who for of_item in people for labels in of_item}
         names.update(*(self._unsure.get(item, ()) for item in distinct))
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 

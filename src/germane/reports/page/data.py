@@ -92,9 +92,9 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
     for sample in samples:  # labels are stored under the items of what a sample retrieved
         lists = sample.lists()
         pairs = [
-            (query, place.passage)
-            for own, places_of_list in lists
-            for place in places_of_list
+            (query, context.passage)
+            for own, contexts in lists
+            for context in contexts
             for query in {sample.query, own}
         ]
         items.update(relevance_items(pairs, turns(sample)) if pairs else ())
