@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -534,3 +535,31 @@ def test_five_columns_without_q0_are_refused(inside: Cli, tmp_path: Path, row: s
     assert (
         inside("rank", "r.run", "--qrels", "gold", "-m", "RR", "--json").json["measures"]["RR"]["mean"] == 1.0
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.csv", "query_id,doc_id,score,System\nq1,a,2,bm25\nq1,b,1,dense\n"),
+        ("r.tsv", "query_id\tdoc_ids\tsystem\nq1\ta\tbm25\nq1\tb\tdense\n"),
+        (
+            "r.jsonl",
+            '{"id": "q1", "doc_id": "a", "score": 2, "system": "bm25"}\n{"id": "q1", "doc_id": "b", "score": 1, "system": "dense"}\n',
+        ),
+        (
+            "r.json",
+            '[{"id": "q1", "contexts": [{"id": "a"}], "system": "bm25"}, {"id": "q1", "contexts": [{"id": "b"}], "system": "dense"}]',
+        ),
+    ],
+)
+def test_several_systems_in_one_file_are_refused(inside: Cli, tmp_path: Path, name: str, text: str) -> None:
+    """Their lists would be joined into one; a column with one system is as good as none."""
+    (tmp_path / "gold").write_text("q1 0 a 1\n")
+    (tmp_path / name).write_text(text)
+    ran = inside("rank", name, "--qrels", "gold", "-m", "RR")
+    assert ran.code == 2
+    assert re.search(
+        "several systems in the column [Ss]ystem: 'bm25', 'dense'; write a file for each", ran.err
+    )
+    (tmp_path / name).write_text(text.replace("dense", "bm25"))
+    assert inside("rank", name, "--qrels", "gold", "-m", "RR", "--json").json["measures"]["RR"]["mean"] == 1

@@ -42,6 +42,15 @@ def test_gold_that_occurs_in_no_list(gold, listed, cause):
     assert note.removeprefix("run: 2 ") in notes
 
 
+def test_a_quiet_run_notes_it_once(tmp_path):
+    """And the report has the same note."""
+    row = {"id": "q", "query": "q", "qrels": {"D1": 1}, "retrieved_context_ids": ["d1"]}
+    (tmp_path / "s.jsonl").write_text(json.dumps(row))
+    ran = invoke("run", tmp_path / "s.jsonl", "-m", "RR", "-q", "-o", tmp_path / "report")
+    assert ran.err.count("occurs in no retrieved list") == 1
+    assert "occurs in no retrieved list" in invoke("report", tmp_path / "report").out
+
+
 NEAR = [
     ("caf\u00e9.pdf", "cafe\u0301.pdf"),
     ("d1", "d1\u200b"),
@@ -70,7 +79,7 @@ def test_another_spelling_of_a_gold_id(gold, doc, large, tmp_path, monkeypatch):
         rows = [("7", gold, [doc, "z"]), ("8", "d8", ["d8"])]
         samples = [{"id": q, "query": q, "qrels": [g], "retrieved_context_ids": ids} for q, g, ids in rows]
         (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
-        assert f"warning: {note}" in invoke("run", "s.jsonl", "-m", "RR").err
+        assert f"note: {note}" in invoke("run", "s.jsonl", "-m", "RR", "-q").err
 
 
 def test_blanks_of_ids_in_mappings():

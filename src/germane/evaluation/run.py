@@ -381,7 +381,7 @@ class _Run:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
         gates = () if self.share else plan.gates
-        report = self.session.report(made, gates, self.callbacks.warn, **how)
+        report = self.session.report(made, gates, **how)
         if self.share is not None:
             why = over or "this is the report of a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))

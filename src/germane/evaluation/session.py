@@ -358,17 +358,10 @@ class Session:
             "run this command with access to the judge and without --replay, then: germane ledger export -o FILE"
         )
 
-    def report(
-        self,
-        made: Mapping[str, Json] = _NOTHING,
-        gates: Sequence[Gate] = (),
-        warn: Callable[[str], object] = lambda _: None,
-        **how: Any,
-    ) -> Report:
-        """Return the report on the stored rows, with the gates decided.
+    def report(self, made: Mapping[str, Json] = _NOTHING, gates: Sequence[Gate] = (), **how: Any) -> Report:
+        """Return the report on the stored rows, with the gates decided and a note on gold ids that no sample has.
 
-        `made` are further entries of its manifest, and `how` those that decide the verdict. `warn` is called
-        with a note if gold ids occur in no sample.
+        `made` are further entries of its manifest, and `how` those that decide the verdict.
         """
         report = Report.build(self.tables, self.manifest(made), gates=gates, over=self.undecided, **how)
         gold = any(summary.basis.source == "gold" for summary in report.summaries)
@@ -377,7 +370,6 @@ class Session:
 
             for count, note in list(gold_notes(report)):
                 report.add_note(count, note)
-                warn(f"{count} {note}")
         return report
 
 

@@ -66,8 +66,8 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
     NotPlain for quoted cells and other irregular lines.
     """
     value = reading.kind.value if reading.kind.value in positions else "rank"
-    if b'"' in data or not {"query", "doc", value} <= positions.keys():
-        raise NotPlain("a row is not one document id and one number, without quotes")
+    if b'"' in data or not {"query", "doc", value} <= positions.keys() or "system" in positions:
+        raise NotPlain("a row is not only one document id and one number, without quotes")
     fields = _LineFields(data, between)
     query, doc = fields.texts(positions["query"]), fields.texts(positions["doc"])
     numbers, ranks = fields.numbers(positions[value]), None
@@ -93,7 +93,7 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
             raise NotPlain("a line is blank or not an object")
         keys = {*map(tuple, records)}
         names = roles_of(keys.pop(), kind, reading.columns)
-        if keys or not {"query", "doc", kind.value} <= names.keys():
+        if keys or not {"query", "doc", kind.value} <= names.keys() or "system" in names:
             raise NotPlain("the lines have different keys, or are not single results")
     roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
     query, doc, *numbers = ([record[names[role]] for record in records] for role in roles)

@@ -30,6 +30,7 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
     "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
+    "system": ("system",),
     "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
@@ -65,7 +66,7 @@ class Kind:
 
 RUN = Kind(
     name="a run",
-    roles=("query", "doc", "docs", "score", "rank"),
+    roles=("query", "doc", "docs", "score", "system", "rank"),
     list_role="docs",
     value="score",
     bare={
@@ -199,7 +200,7 @@ class Reading:
     `rejected`. `nameless` is True if a table has no header, and `bare` if, besides, its third column is a
     number. `rises` is True if scores rise with ranks in every query so far. `mapped` is True if every query
     so far maps its documents to 1, 2, 3, ... (None before the first query). `longest` is the longest list
-    checked for the last two.
+    checked for the last two. `system` is the system of the rows read so far (None before the first row).
     """
 
     name: str
@@ -214,10 +215,19 @@ class Reading:
     rises: bool = True
     mapped: bool | None = None
     longest: int = 0
+    system: str | None = None
 
     def at(self, line: int) -> SourceLocation:
         """Return the SourceLocation of a line of the source."""
         return SourceLocation(self.name, line)
+
+    def require_one_system(self, system: str, column: str, line: int) -> None:
+        """Raise InputError if the run's row on this line has another `system` in this column than those above."""
+        if self.system not in {None, system}:
+            problem = f"this run has several systems in the column {column}: {self.system!r}, {system!r}"
+            fix = "write a file for each system, and give all of them: germane rank A.csv B.csv"
+            raise InputError(problem, fix=fix, place=self.at(line))
+        self.system = system
 
     def are_ranks(self, numbers: Floats, starts: Numbers) -> bool:
         """Return True if a number column without a name holds ranks, False if it holds scores.

@@ -74,6 +74,8 @@ def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[Row]:
             reading.reject(wrong.error(reading.at(line)))
             continue
         for values, names in queries:
+            if "system" in values:
+                reading.require_one_system(str(values["system"]), names["system"], line)
             if reading.kind is RUN:
                 mapped = isinstance(values.get("docs"), Mapping)
                 reading.mapped = reading.mapped is not False and mapped
