@@ -77,6 +77,24 @@ def test_max_cost_stops_below_the_limit(inside: Cli, data: Path, tmp_path: Path)
     assert limit - 3 * paid[1] < paid[0] <= limit * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    "refusal", [Act(status=402, error="no credit"), Act(status=429, headers={"Retry-After": 7200})]
+)
+def test_a_refusal_between_two_requests_of_a_group(inside: Cli, tmp_path: Path, refusal: Act) -> None:
+    """The usable answers of the first request are stored and counted; only the others are asked again."""
+    contexts = [{"text": f"a {n}"} for n in range(4)]
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "what", "contexts": contexts})
+    spoilt = Act(
+        change=lambda payload: {"items": [{**payload["items"][0], "grade": 9}, *payload["items"][1:]]}
+    )
+    with ModelServer([spoilt, refusal]) as server:
+        ran = inside(*words(data, server, "--batch", 4, "-o", "r"), env=KEY)
+        assert "spent so far, in all sessions: 3 calls, 0 cached, 2 requests" in ran.err
+        inside("run", "--resume", "r", "--base-url", server.url, env=KEY)
+        assert server.count == 3
+        assert not server.asked[-1].named[0].endswith("_list")
+
+
 def test_a_report_states_what_all_sessions_cost(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Stopped: what was spent is printed and in the manifest. Continued: the sum of all sessions, and nothing cached."""
     with ModelServer() as server:

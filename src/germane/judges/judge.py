@@ -300,11 +300,13 @@ class GroupScope:
     """The state of one group of questions in the current task, which both the Asker and the judge use.
 
     After `stop`, the judge sends no further request for the group, but waits for the responses to requests in
-    flight. The functions in `after_storing` are called once the answers are stored.
+    flight. `replies` are stored if the judge raises an error. The functions in `after_storing` are called once
+    the answers are stored.
     """
 
-    def __init__(self) -> None:
-        self.stopped = False
+    def __init__(self, questions: tuple[AnyQuestion, ...]) -> None:
+        self.questions, self.stopped = questions, False
+        self.replies: Sequence[Reply] | None = None
         self.after_storing: list[Callable[[], None]] = []
         self.waits = self.recalled = False  # the task waits before a request; `stop` has ended that wait
         self.task: Any = asyncio.current_task()
@@ -341,6 +343,12 @@ def waiting() -> Iterator[None]:
         raise GaveUp(stopped, spent=True) from None
     finally:
         scope.waits = False
+
+
+def keep_replies(questions: tuple[AnyQuestion, ...], replies: Sequence[Reply]) -> None:
+    """Let the Asker store the answers among `replies`, although the judge raises an error."""
+    if (scope := _scope.get()) and scope.questions is questions:  # else another judge asks this one
+        scope.replies = replies
 
 
 def once_stored(work: Callable[[], None]) -> None:

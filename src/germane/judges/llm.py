@@ -18,7 +18,7 @@ from germane.judges.client.providers import PROVIDERS, Price, check_headers, fin
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import FunctionTransport, HTTPTransport, OwnModel
-from germane.judges.judge import Judge, Reply, once_stored, trivial_answer
+from germane.judges.judge import Judge, Reply, keep_replies, once_stored, trivial_answer
 from germane.questions.fusing import FusedRequest, fused_requests, in_batches, render_request
 from germane.questions.prompts import Prompts, fingerprint, fragment
 from germane.questions.question import AnyQuestion
@@ -257,6 +257,9 @@ class LLMJudge(Judge):
         self._calls += 1
         try:
             await call.run()
+        except BaseException:
+            keep_replies(questions, call.replies(questions, self.price))
+            raise
         finally:
             once_stored(lambda: call.client.release(call))
             self._calls -= 1

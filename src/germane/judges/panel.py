@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from germane.encoding import digest
@@ -11,7 +10,7 @@ from germane.errors import InputError, JudgeError
 from germane.judges.judge import Judge, LabelsJudge, Reply, copy_settings, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
-from germane.types import FrozenDict, Json, Judgement, freeze
+from germane.types import Json, Judgement, freeze
 
 
 class Replica(Judge):
@@ -22,25 +21,13 @@ class Replica(Judge):
     """
 
     def __init__(self, judge: Judge, number: int) -> None:  # from 1; negative for `germane audit --again`
-        copy_settings(judge, self, own=("key", "keys", "group", "answer"))
+        copy_settings(judge, self, own=("key", "keys"))
         self.judge, self.number = judge, number
         replica = {"replica": number} if number != 1 else {}
         self.identity = freeze({**judge.identity, **replica})
 
     def __getattr__(self, name: str) -> Any:  # forecast and price, if the judge defines them
         return getattr(self.judge, name)
-
-    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Divide the questions into groups as the repeated judge does."""
-        return self.judge.group(questions)
-
-    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return the replies of the repeated judge, with this sample's number added to their provenance."""
-        replies = await self.judge.answer(questions)
-        return [
-            replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
-            for reply in replies
-        ]
 
 
 _MOST_TIMES = 100
@@ -68,11 +55,11 @@ class PanelJudge(Judge):
     own list (claims, statements, entities), no vote is possible. Then only the first member is asked, and the
     next member only if the first fails.
 
-    If a member fails, the others vote. If all members fail, the panel's judgement is an error. A member that
-    cannot be used at all is not asked again. If no member can be used, the evaluation ends. The judgement's
-    provenance contains each member's answer (`votes`), the proportion of votes that agree with the verdict
-    (`agreement`) and the members without an answer (`failed`). For lists, `agreement` is the mean over the
-    subjects; it is absent if only one member voted.
+    If a member fails, the others vote. If all members fail, the panel's judgement is an error. If a member
+    cannot be used at all (JudgeError), the evaluation ends. The judgement's provenance contains each member's
+    answer (`votes`), the proportion of votes that agree with the verdict (`agreement`) and the members without
+    an answer (`failed`). For lists, `agreement` is the mean over the subjects; it is absent if only one member
+    voted.
     """
 
     stored = False

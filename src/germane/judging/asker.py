@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from germane.errors import Interrupted, JudgeError
+from germane.errors import GermaneError, Interrupted, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply, answer_of, replies_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Budget, UsageLog
@@ -350,7 +350,8 @@ class Asker:
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
         """Ask the judge of `queue` one group of questions, whose expected cost is `reserved`."""
-        judge, scope = queue.judge, GroupScope()
+        judge = queue.judge
+        scope = GroupScope(questions := tuple(value.question for value in group))
         if self._prepared is False and judge.stored:
             self._before_asking()
             if self._ledger is not None:
@@ -362,11 +363,15 @@ class Asker:
         try:
             try:
                 if self._failure is None:
-                    replies = await replies_of(judge, tuple(value.question for value in group), scope)
-            except (asyncio.CancelledError, JudgeError) as error:
+                    replies = await replies_of(judge, questions, scope)
+            except GermaneError as error:
+                replies = scope.replies
                 if self._failure is None:  # else the questions fail with the reason for the stop
-                    if not isinstance(error, JudgeError):
-                        self._fail(group, Interrupted("interrupted"))
+                    self._break(error)
+            except asyncio.CancelledError:
+                replies = scope.replies
+                if self._failure is None:
+                    self._fail(group, Interrupted("interrupted"))
                     raise
             finally:
                 self._scopes.discard(scope)  # from here on abort() cannot cancel the storing of the answers
