@@ -300,8 +300,8 @@ class GroupScope:
     """The state of one group of questions in the current task, which both the Asker and the judge use.
 
     After `stop`, the judge sends no further request for the group, but waits for the responses to requests in
-    flight. `replies` are stored if the judge raises an error. The functions in `after_storing` are called once
-    the answers are stored.
+    flight. `replies` are stored if the judge raises an error. The functions in `after_storing` are called
+    once the answers are stored.
     """
 
     def __init__(self, questions: tuple[AnyQuestion, ...]) -> None:
