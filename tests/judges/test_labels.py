@@ -23,6 +23,25 @@ def test_a_label_counts_on_its_own_scale(label: dict[str, Any], value: int) -> N
     assert (score.status, score.value) == ("ok", value)
 
 
+@pytest.mark.parametrize("source", ["judge", "human"])
+@pytest.mark.parametrize(("scale", "grade"), [([0, 4], 4), ([0, 1], 1)])
+def test_labels_on_another_scale_need_a_threshold(source: str, scale: list[int], grade: int) -> None:
+    """The default threshold belongs to 0-3; `rel=` says from which grade of another scale a passage is relevant."""
+    contexts = [{"text": "a", "grade": grade}, {"text": "b", "grade": 0}]
+    sample = {"query": "q", "grade_scale": scale, "contexts": contexts}
+    without, given = (f"P(labels={source}{rel})@2" for rel in ("", f",rel={grade}"))
+    report = evaluate([sample], f"{without} {given}", judge="labels")
+    assert "set the lowest relevant grade" in str(next(iter(report.scores())).why)
+    assert report[given].mean == 0.5
+
+
+def test_another_scale_is_no_yes_or_no() -> None:
+    """With --scale binary a grade of another scale is missing, with the reason."""
+    sample = {"query": "q", "grade_scale": [0, 4], "contexts": [{"text": "a", "grade": 4}]}
+    (score,) = evaluate([sample], "P(labels=judge,rel=3)@1", judge="labels", scale="binary").scores()
+    assert "a grade on the scale 0-4 is neither yes nor no" in str(score.why)
+
+
 def test_an_unlabelled_context_is_missing_and_not_irrelevant() -> None:
     """Nobody said anything: the score is incomplete, not lower."""
     sample = {"query": "q", "contexts": ["b", {"text": "a", "grade": 3}]}

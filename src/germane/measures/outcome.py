@@ -209,9 +209,10 @@ def refusals(
     counts = measure.name in {"num_ret", "num_rel"}  # of results or gold, whatever their ids
     if (of_gold and not counts) or {"gold", "forbidden"} & {*definition.needs}:
         rules["ids"] = partial(_without_ids, samples)
-    if ranked and labels in {"human", "best"}:
-        read = partial(_unlabelled, settings, samples, best=labels == "best", open_rel=rel is None)
-        rules[labels, rel is None] = read
+    open_scale = rel is None and settings.judged_by == "labels" and settings.scale == "graded"
+    open_scale = open_scale and (settings.labels is not None or any(row.grade_scale for row in samples))
+    if ranked and (labels in {"human", "best"} or (labels == "judge" and open_scale)):
+        rules[labels, rel is None] = partial(_unlabelled, settings, samples, labels, open_rel=rel is None)
     if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
         rules["query"] = partial(_lacking, "query", samples)
         if settings.against in {"reference", "response", "criterion"}:
@@ -226,12 +227,14 @@ def refusals(
     return outcomes
 
 
-def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
+def _unlabelled(settings: Settings, samples: Sequence[Sample], source: str, *, open_rel: bool) -> Broken:
     """Return a skipped outcome for each sample without people's labels, or with labels on a wrong scale.
 
-    With `best` (labels=best), labels may be missing, but their scale must be the judge's. Without `best`, the
-    scale matters only if `open_rel` is True (`rel` is not set): it must then be yes/no or 0 to 3.
+    Labels may be missing unless the `source` is "human". With "best", their scale must be the judge's. With
+    another source, the scale matters only if `open_rel` is True (`rel` is not set): it must then be yes/no or
+    0 to 3.
     """
+    best = source == "best"
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):
@@ -247,7 +250,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
         elif other and open_rel:
             why = f"people's grades are on the scale {other[0]}: set the lowest relevant grade, e.g. rel=2"
             broken[number] = skipped(why)
-        elif not best and len(labelled) and not labelled.any():
+        elif source == "human" and len(labelled) and not labelled.any():
             broken[number] = skipped("the sample has no human labels")
     return broken
 

@@ -99,7 +99,7 @@ class Places:
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
         """Add rows for a sample's lists, with people's labels or for passages that a judge must label."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
-        if source != "judge" or (read == "labels" and self.settings.labels):
+        if source != "judge" or read == "labels":
             lists = self._add_people(sample, lists)
         else:
             count = sum([len(contexts) for _, contexts in lists])
@@ -126,8 +126,7 @@ class Places:
         """Add rows with people's labels for a sample's lists; return the lists, repeated once per person.
 
         They are repeated only if several people labelled a passage: a measure is then the mean of its values
-        for each person. Labels are read from `settings.labels`, else from the contexts (with source judge, by
-        `_read_label` later). A passage that a person did not label is relevant with a probability: the
+        for each person. Labels are read from `settings.labels`, else from the contexts. A passage that a person did not label is relevant with a probability: the
         proportion of the other people's labels that call it relevant. The gain of a passage in nDCG is the
         mean grade of all people who labelled it.
         """
@@ -147,8 +146,6 @@ class Places:
             for context, item in zip(contexts, items, strict=True):
                 if votes := book.by_person(item):
                     self._add_vote(votes, book.answers(item, who))
-                elif self.choice.source == "judge":
-                    self._set_label(None, "graded")
                 else:
                     self._add_own(context, scale)
         return [*lists] * len(people)
@@ -223,21 +220,10 @@ class Places:
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
         """Use a person's label, or the gold grade or label of a context, in place of a judge's verdict.
 
-        A person's label is converted to the judge's scale.
+        If the judge's scale is binary, a grade from 0 to 3 is converted to it.
         """
-        label = context.relevant if context.grade is None else context.grade
-        if (level := self._level[position]) is not None:
-            scale = self.scale[position]
-            if scale not in {"graded", "binary"}:
-                why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
-                self._level[position], self.failed[position] = None, why
-            elif scale == "graded" and self.settings.scale != "graded":
-                self._worth.pop(position, None)
-                if shares := self.probabilities.pop(position, None):
-                    yes = self._worth[position] = fsum(shares[HELPS:])
-                    self.probabilities[position] = (1 - yes, yes)
-                self._set_label(level >= HELPS, "binary", position)
-        elif self.settings.judged_by == "gold":
+        level, scale = self._level[position], self.scale[position]
+        if self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
                 lacking = "passage has no document id" if context.id is None else "sample has no qrels"
                 self.failed[position] = f"the passage has no gold label: the {lacking}"
@@ -245,17 +231,21 @@ class Places:
                 grade = sample.qrels.get(context.id, 0)
                 self._reasons[position] = f"gold grade {grade}"
                 self._set_label(grade >= 1, "binary", position)
-        elif label is None:
+        elif level is None:
             self.failed[position] = "no label"
-        elif context.grade is None:
-            self._set_label(label, "binary", position)
-        elif self.settings.scale != "graded":
-            self._reasons[position] = f"a person's grade is {label} of 3"
-            self._set_label(label >= HELPS, "binary", position)
-        elif 0 <= label <= HIGHEST:
-            self._level[position] = label
+        elif self.settings.scale == "graded" or scale == "binary":
+            return
+        elif scale == "graded":
+            self._worth.pop(position, None)
+            if shares := self.probabilities.pop(position, None):
+                yes = self._worth[position] = fsum(shares[HELPS:])
+                self.probabilities[position] = (1 - yes, yes)
+            else:
+                self._reasons[position] = f"a person's grade is {level:g} of 3"
+            self._set_label(level >= HELPS, "binary", position)
         else:
-            self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
+            why = f"a grade on the scale {scale} is neither yes nor no: give rel= without --scale binary"
+            self._level[position], self.failed[position] = None, why
 
     def asks(self, sample: int) -> bool:
         """Return True if a judge must be asked about any passage of the sample with this index."""
