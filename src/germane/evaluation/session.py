@@ -359,7 +359,7 @@ class Session:
         )
 
     def report(self, made: Mapping[str, Json] = _NOTHING, gates: Sequence[Gate] = (), **how: Any) -> Report:
-        """Return the report on the stored rows, with the gates decided and a note on gold ids that no sample has.
+        """Return the report on the stored rows, with the gates decided and a note on gold not retrieved.
 
         `made` are further entries of its manifest, and `how` those that decide the verdict.
         """

@@ -126,9 +126,9 @@ class Places:
         """Add rows with people's labels for a sample's lists; return the lists, repeated once per person.
 
         They are repeated only if several people labelled a passage: a measure is then the mean of its values
-        for each person. Labels are read from `settings.labels`, else from the contexts. A passage that a person did not label is relevant with a probability: the
-        proportion of the other people's labels that call it relevant. The gain of a passage in nDCG is the
-        mean grade of all people who labelled it.
+        for each person. Labels are read from `settings.labels`, else from the contexts. A passage that a
+        person did not label is relevant with a probability: the proportion of the other people's labels that
+        call it relevant. The gain of a passage in nDCG is the mean grade of all people who labelled it.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"

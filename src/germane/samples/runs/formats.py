@@ -222,7 +222,7 @@ class Reading:
         return SourceLocation(self.name, line)
 
     def require_one_system(self, system: str, column: str, line: int) -> None:
-        """Raise InputError if the run's row on this line has another `system` in this column than those above."""
+        """Raise InputError if the row on this line has another `system` in this column than those above."""
         if self.system not in {None, system}:
             problem = f"this run has several systems in the column {column}: {self.system!r}, {system!r}"
             fix = "write a file for each system, and give all of them: germane rank A.csv B.csv"
