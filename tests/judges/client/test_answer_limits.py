@@ -151,11 +151,12 @@ class TestReached:
         assert server.count == 2
         assert said in server.asked[1].json["messages"][-1]["content"]
 
-    def test_just_below_is_an_answer(self) -> None:
-        """As is a verdict on each of as many claims as there are."""
+    @pytest.mark.parametrize("more", [-1, 1])
+    def test_another_length_is_an_answer(self, more: int) -> None:
+        """A server that writes more limits nothing. So is a verdict on each of as many claims as there are."""
         answers = {
-            "relevance": {"reasoning": "a" * 599, "grade": 3},
-            "claims": {"claims": [f"It is {n}." for n in range(63)]},
+            "relevance": {"reasoning": "a" * (600 + more), "grade": 3},
+            "claims": {"claims": [f"It is {n}." for n in range(64 + more)]},
         }
         with ModelServer(answer=answers) as server:
             replies = in_turn(judge_of(server), [SKY, CLAIMS, SUPPORT])

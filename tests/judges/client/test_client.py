@@ -290,6 +290,15 @@ class TestCircuit:
         assert server.count < 40
         assert "is not JSON, but a web page: Maintenance; trying for 0 s more" in caplog.text
 
+    def test_a_body_that_is_not_json_is_quoted(self) -> None:
+        """A proxy that always streams, for example."""
+        streamed = Act(body='data: {"choices": []}')
+        with (
+            ModelServer(lambda _: streamed) as server,
+            pytest.raises(JudgeError, match=r"not a JSON object: data: .*choices"),
+        ):
+            ask(judge_of(server), passages(1))
+
     def test_a_dead_endpoint_that_hangs_is_given_up(self) -> None:
         """Nobody is asked again after the outage."""
         hang = Act(hang=True)

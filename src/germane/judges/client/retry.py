@@ -132,7 +132,7 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 def _unreadable(raw: bytes, *, worked: bool) -> str:
     """Return why the body `raw` of a 2xx response, which is not a JSON object, is no answer."""
     if raw.lstrip()[:1] != b"<":
-        return "the body of the response is cut short or is not JSON"
+        return f"the body of the response is cut short or not a JSON object: {message_of(raw)[:80]}"
     # the page of a proxy or, if the endpoint has never answered, perhaps of a website at a wrong base URL
     hint = "" if worked else "; is that the whole base URL? Most end in /v1"
     return f"the body of the response is not JSON, but a web page: {message_of(raw.lstrip())[:80]}{hint}"
