@@ -315,6 +315,11 @@ BROKEN = {
     "no queries": ("map\tall\t0.5\n", "no values per query"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
     "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
+    "JUnit": (
+        '<?xml version="1.0"?>\n<testsuite><testcase name="q1"/></testsuite>\n',
+        "name a report folder, or a file",
+    ),
+    "a page": ("<!doctype html><title>RR, AP</title>\n", "name a report folder, or a file"),
     "nothing": ("", "has no results per case"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row of results is not an object"),
 }

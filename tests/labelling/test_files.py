@@ -254,6 +254,16 @@ def test_damaged_files_are_errors_with_their_place(
             "a.csv:1: no column of this file holds the grade; its columns are q1, d1.2, 2; begin with a header",
         ),
         (
+            "a.tsv",
+            "sample\tid\tgrade\nq1\td1.2\t2\n",
+            "a.tsv:1: labels in a .tsv file are read as qrels, and no column .* write a .csv or .jsonl file",
+        ),
+        (
+            "a.json",
+            '[{"sample": "q1", "id": "d1.2", "grade": 2}]',
+            "a.json: labels in a .json file are read as qrels, and this file has no gold; write a .csv or .jsonl",
+        ),
+        (
             "a.xlsx",
             "PK\x03\x04 [Content_Types].xml",
             "a.xlsx: this file is a ZIP archive or an Excel workbook; unpack the file, or save it as CSV UTF-8",

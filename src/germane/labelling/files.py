@@ -299,7 +299,15 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
             values = ("" if is_missing(cell) else cell.strip() for cell in cells)
             rows.append((number, dict(zip_longest(names, values, fillvalue=""))))
     else:
-        qrels = read_qrels(path)
+        try:
+            qrels = read_qrels(path)
+        except InputError as fault:
+            if (suffix := suffix_of(path)) in {".tsv", ".json"}:
+                fault.problem = f"labels in a {suffix} file are read as qrels, and {fault.problem}"
+                fault.fix = (
+                    "write a .csv or .jsonl file with sample, id and grade, or qrels: query 0 document grade"
+                )
+            raise
         top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
         scale = "graded" if top <= 3 else f"0-{top}"
         for number, (query, qrel) in enumerate(qrels.items(), 1):

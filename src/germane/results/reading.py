@@ -307,7 +307,7 @@ def read_results(path: str | Path) -> list[MeasuredRow] | None:
     if rows is None:
         return None
     if not rows:
-        fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
+        fix = "write the columns id, measure and value, or id and a column per measure, or a log with its samples"
         raise InputError("this file has no results per case", fix=fix, place=place)
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]
@@ -332,6 +332,10 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
     first = head[0][1].lstrip() if head else ""
     if re.match(r'\{\s*"schema_version"', "".join(text for _, text in head).lstrip()):
         return None
+    if first[:1] == "<" or name.endswith((".md", ".tex")):
+        problem = "a page, a chart or a JUnit file has no scores that can be compared"
+        fix = "name a report folder, or a file written with -o report.json or -o report.csv"
+        raise InputError(problem, fix=fix, place=SourceLocation(name))
     lines = [*head, *filled]
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
