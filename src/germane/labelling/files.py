@@ -299,22 +299,7 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
             values = ("" if is_missing(cell) else cell.strip() for cell in cells)
             rows.append((number, dict(zip_longest(names, values, fillvalue=""))))
     else:
-        try:
-            qrels = read_qrels(path)
-        except InputError as fault:
-            if (suffix := suffix_of(path)) in {".tsv", ".json"}:
-                fault.problem = f"labels in a {suffix} file are read as qrels, and {fault.problem}"
-                fault.fix = (
-                    "write a .csv or .jsonl file with sample, id and grade, or qrels: query 0 document grade"
-                )
-            raise
-        top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
-        scale = "graded" if top <= 3 else f"0-{top}"
-        for number, (query, qrel) in enumerate(qrels.items(), 1):
-            for document, grade in qrel.items():
-                rows.append(
-                    (number, {"sample": query, "id": document, "grade": max(grade, 0), "scale": scale})
-                )
+        rows = _rows_of_qrels(path)
     answered = []
     for number, row in rows:
         given = [row[name] for name in _ANSWERS if name in row]
@@ -322,6 +307,26 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
         if unsure or not given or any(value is not None and value != "" for value in given):
             answered.append((SourceLocation(str(path), number), row))
     return answered, len(rows) - len(answered)
+
+
+def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
+    """Return (number of the query, row) for each grade in a file of qrels."""
+    try:
+        qrels = read_qrels(path)
+    except InputError as fault:
+        if (suffix := suffix_of(path)) in {".tsv", ".json"}:
+            fault.problem = f"labels in a {suffix} file are read as qrels, and {fault.problem}"
+            fault.fix = (
+                "write a .csv or .jsonl file with sample, id and grade, or qrels: query 0 document grade"
+            )
+        raise
+    top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
+    fields = {"scale": "graded" if top <= 3 else f"0-{top}"}
+    return [
+        (number, {"sample": query, "id": document, "grade": max(grade, 0), **fields})
+        for number, (query, grades) in enumerate(qrels.items(), 1)
+        for document, grade in grades.items()
+    ]
 
 
 def export_labels(path: Path, report: ReportData) -> int:
