@@ -99,6 +99,20 @@ def test_the_lists_overlap_over_the_queries_of_both(before: Report, after: Repor
     assert compare(plain, plain, names=("A", "B")).to_json()["rank_biased_overlap"] == {}
 
 
+def test_the_lists_of_all_trials_overlap() -> None:
+    """A case with trials counts once, with the mean over the pairs of its lists."""
+
+    def lists(*ids: str) -> Report:
+        rows = [
+            {"id": "q", "query": "q", "qrels": ["a"], "trial": n, "doc_ids": [*row]}
+            for n, row in enumerate(ids)
+        ]
+        return evaluate(rows, "RR")
+
+    found = compare(lists("ab", "cd"), lists("ab"), names=("A", "B"))
+    assert found.to_json()["rank_biased_overlap"] == {"B": {"mean": 0.5, "n": 1}}
+
+
 def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
     """Queries of one report only, and measures of one report only."""
     found = compare(before, after)

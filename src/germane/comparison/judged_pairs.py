@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from functools import cached_property
 from itertools import zip_longest
 from math import fsum
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -89,17 +90,23 @@ class DecidedPair(PairedSystems):
                         len(samples.get(case, ())) == n[case] for samples, n in zip(waiting, due, strict=True)
                     ):
                         before, after = (samples.pop(case) for samples in waiting)
-                        self._look_at(case, before[0], after[0])
+                        self._look_at(case, before, after)
                         yield case, before, after
 
-    def _look_at(self, case: str, ours: Sample, theirs: Sample) -> None:
-        """Record whether a case's query differs between A and B, and how similar the two ranked lists are."""
-        query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
+    def _look_at(self, case: str, before: Sequence[Sample], after: Sequence[Sample]) -> None:
+        """Record whether a case's query differs between A and B, and how similar the two ranked lists are.
+
+        If the case has several trials, the similarity is the mean over all pairs of a list of A and one of B.
+        """
+        query, other = (" ".join(samples[0].query.split()) for samples in (before, after))
         if query != other and not self.by_query:
             self._renamed.append((case, query, other))
-        if ours.contexts is not None and theirs.contexts is not None:
-            a, b = ([c.id or c.text for c in distinct_contexts(sample)] for sample in (ours, theirs))
-            self._overlaps.append(rank_biased_overlap(a, b))
+        ours, theirs = (
+            [[c.id or c.text for c in distinct_contexts(row)] for row in samples if row.contexts is not None]
+            for samples in (before, after)
+        )
+        if ours and theirs:
+            self._overlaps.append(fmean(rank_biased_overlap(a, b) for a in ours for b in theirs))
 
     def _read(self) -> None:
         """Read all samples once, for the overlaps and the note on ids, if both reports contain samples."""
