@@ -56,6 +56,10 @@ def long(
     return [{"query_id": q, "measure": of[m], "value": v} for q, row in found.items() for m, v in row.items()]
 
 
+def by_measure(found: Values) -> Values:
+    return {measure: {q: of[measure] for q, of in found.items()} for measure in MEASURES}
+
+
 WRITERS: dict[str, tuple[str, Callable[[Values], str]]] = {
     "wide CSV": ("csv", lambda found: table(wide(found))),
     "wide TSV": ("tsv", lambda found: table(wide(found, "qid"), "\t")),
@@ -65,6 +69,8 @@ WRITERS: dict[str, tuple[str, Callable[[Values], str]]] = {
     "nested JSONL": ("jsonl", lambda found: "\n".join(json.dumps({"id": q, "scores": of}) for q, of in found.items())),
     "long JSON": ("json", lambda found: json.dumps(long(found), indent=1)),
     "pytrec_eval": ("json", lambda found: json.dumps({q: dict(zip(("ndcg_cut_10", "recip_rank", "P_5"), of.values(), strict=True)) for q, of in found.items()})),
+    "scores of ranx": ("json", lambda found: json.dumps(by_measure(found))),
+    "a frame of pytrec_eval": ("csv", lambda found: table([{"": measure, **of} for measure, of in by_measure(found).items()])),
     "trec_eval -q": ("txt", lambda found: "runid                 \tall\tx\n" + "".join(f"{row['measure']:22}\t{row['query_id']}\t{row['value']}\n" for row in long(found)) + "map\tall\t0.5\n"),
     "ir_measures": ("txt", lambda found: "".join(f"{row['query_id']}\t{row['measure']}\t{row['value']}\n" for row in long(found, MEASURES)) + "all\tRR\t0.5\n"),
 }  # fmt: skip
@@ -320,6 +326,7 @@ BROKEN = {
         "name a report folder, or a file",
     ),
     "a page": ("<!doctype html><title>RR, AP</title>\n", "name a report folder, or a file"),
+    "columns of a frame": ('{"faithfulness": {"0": 0.5, "1": 1.0}}', "orient='records'"),
     "nothing": ("", "has no results per case"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row of results is not an object"),
 }

@@ -51,6 +51,11 @@ def is_measure(name: str) -> bool:
     return _parsed(name) is not None
 
 
+def is_known(name: str) -> bool:
+    """Return True if `name` is a ranking measure or in `KNOWN`, the measures of other programs."""
+    return is_measure(name) or any(re.fullmatch(names, fold(name)) for names, *_ in KNOWN)
+
+
 def canonical_measure(name: str) -> str:
     """Return germane's name of a ranking measure, such as nDCG@10 for ndcg_cut_10, or the plain name."""
     return str(_parsed(name) or _plain(name))

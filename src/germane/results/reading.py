@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from germane import addons
 from germane.clean import counted, fold, shorten
 from germane.errors import InputError, SourceLocation
-from germane.results.naming import canonical_measure, is_measure
+from germane.results.naming import canonical_measure, is_known, is_measure
 from germane.samples.cells import is_missing, named_rows
 from germane.samples.files import HOLDERS, read_lines, shown_name
 from germane.samples.strictjson import JsonFault, json_in, parse_strict_json
@@ -45,8 +45,8 @@ OTHERS = (
     "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
 )  # fmt: skip
 """The names (folded) of columns whose numbers are not values of a measure."""
-_LARGEST, _MOST_TRIALS = 1e100, 1 << 20
-"""The largest value whose squares can be summed without overflow, and the limit of trial numbers."""
+_LARGEST, _MOST_TRIALS, _MOST_MEASURES = 1e100, 1 << 20, 200
+"""The largest value whose squares can be summed without overflow; the limits of trial numbers and of measures."""
 
 
 class MeasuredRow(NamedTuple):
@@ -309,6 +309,7 @@ def read_results(path: str | Path) -> list[MeasuredRow] | None:
     if not rows:
         fix = "write the columns id, measure and value, or id and a column per measure, or a log with its samples"
         raise InputError("this file has no results per case", fix=fix, place=place)
+    rows = _by_case(rows, place)
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]
     if times > 1:
@@ -317,6 +318,22 @@ def read_results(path: str | Path) -> list[MeasuredRow] | None:
         fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
         raise InputError(problem, fix=fix, place=place)
     return rows
+
+
+def _by_case(rows: list[MeasuredRow], where: SourceLocation) -> list[MeasuredRow]:
+    """Return the rows with case and measure exchanged if a file maps measures to cases, as ranx's scores do.
+
+    Such a file names measures as its cases, and no known measure as a measure. Raises InputError if it only
+    numbers its cases.
+    """
+    cases, measures = dict.fromkeys(row.sample for row in rows), dict.fromkeys(row.measure for row in rows)
+    few = len(cases) <= _MOST_MEASURES
+    if not few or 2 * sum(map(is_known, cases)) <= len(cases) or any(map(is_known, measures)):
+        return rows
+    if list(measures) == [str(at) for at in range(len(measures))]:
+        fix = "write the rows with their ids; in pandas: to_json(orient='records')"
+        raise InputError("this file has the scores of each measure by row, without ids", fix=fix, place=where)
+    return [row._replace(sample=row.measure, measure=canonical_measure(row.sample)) for row in rows]
 
 
 def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
