@@ -30,6 +30,16 @@ def test_every_measure_of_a_query_is_explained(inside: Cli, report: str) -> None
     assert "gold 1" in ran.out
 
 
+def test_labels_that_differ_have_signs_of_their_own(inside: Cli, tmp_path: Path) -> None:
+    """Gold says no, a person yes: one sign for both would be wrong for one of the measures."""
+    contexts = [{"id": "d1", "text": "a", "grade": 3}, {"id": "d2", "text": "b", "grade": 0}]
+    row = {"id": "q1", "query": "q", "contexts": contexts, "qrels": {"d1": 0, "d2": 1}}
+    data = write_jsonl(tmp_path / "data.jsonl", row)
+    inside("run", data, "-m", "context_precision RR", "--judge", "labels", "-o", "r")
+    printed = inside("explain", "r", "q1").out
+    assert ("□ gold 0, ■ human 3" in printed, "■ gold 1, □ human 0" in printed) == (True, True)
+
+
 def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_path: Path) -> None:
     """Ids, queries, passages and reasons with escapes in them are printed without; so are errors that quote them."""
     hostile = "\x1b[31mred\x1b]0;title\x07\u202e"

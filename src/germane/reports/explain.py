@@ -412,18 +412,16 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     """Yield the lines of a table of passages by rank, with their labels and the labels' reasons."""
-    table = Table(["rank", "", "label", "id", "score"], "rlllr")
-    words = {True: "yes", False: "no", None: "failed"}
+    table = Table(["rank", "label", "id", "score"], "rllr")
+    words, signs = {True: "yes", False: "no", None: "failed"}, {True: "■", False: "□", None: "?"}
     for context in contexts:
         labels = []
-        for label in context.labels:
+        for label in context.labels:  # each has its own sign: gold and the judge may differ
             grade = label.grade  # True and False are shown as yes and no, but 1 and 0 are grades
             word = words[grade] if grade is None or isinstance(grade, bool) else grade
-            labels.append(f"{label.source} {word}")
-        verdicts = {label.relevant for label in context.labels}
-        sign = "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
+            labels.append(f"{signs[label.relevant]} {label.source} {word}")
         name, score = shorten(context.id or "", 24), "" if context.score is None else f"{context.score:g}"
-        table.add([context.rank, sign, ", ".join(labels) or "unjudged", name, score])
+        table.add([context.rank, ", ".join(labels) or "· unjudged", name, score])
     head, *lines = table.plain()
     indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
     yield f"{head}  passage"

@@ -112,7 +112,8 @@ function contexts(calls) {
 }
 
 function card(context) {
-  const said = context.labels.some((label) => label.relevant === true) ? "yes" : context.labels.some((label) => label.relevant === false) ? "no" : "open";
+  const [mark, ...others] = new Set(context.labels.map((label) => label.relevant)); // labels that differ have no common colour
+  const said = others.length ? "open" : mark === true ? "yes" : mark === false ? "no" : "open";
   return el("li", { class: `card ${said}` },
     el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${digits(context.score)}`), ...verdicts(context.labels)),
     context.passage !== undefined && data(context.passage, "p"),
