@@ -206,6 +206,20 @@ def test_labels_of_the_page_are_imported_and_exported(inside: Cli, report: Path,
     assert "q0 0 bm2500 3" in (tmp_path / "out.qrels").read_text("utf-8")
 
 
+@pytest.mark.parametrize("document", ["d 1", None])
+def test_labels_that_qrels_cannot_hold_are_counted(inside: Cli, tmp_path: Path, document: str | None) -> None:
+    """Ids with blanks, and passages without an id."""
+    contexts = [{"id": document, "text": "a", "grade": 1}, {"id": "d2", "text": "b", "grade": 0}]
+    write_jsonl(tmp_path / "s.jsonl", {"id": "q", "query": "q", "contexts": contexts})
+    inside("run", "s.jsonl", "-m", "context_precision", "--judge", "labels", "-o", "r")
+    ran = inside("label", "r", "--export", "out.qrels")
+    assert (
+        "wrote 1 label to out.qrels\nwarning: 1 label is left out: qrels hold only grades of passages"
+        in ran.err
+    )
+    assert "left out" not in inside("label", "r", "--export", "out.csv").err
+
+
 def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
     """Keys follow the scale."""
     ran = piped(inside, report, "yn1xq", "ann", "--design", "queries", "--budget", "8", "--scale", "binary")

@@ -48,7 +48,7 @@ def test_a_colleague_s_random_labels_keep_their_design(tmp_path: Path) -> None:
     session = LabellingSession(LabelQueue(tasks=label_tasks(here), budget=20), "ann", keep(here))
     while session.next is not None:
         session.answer(1)
-    assert export_labels(tmp_path / "out.jsonl", Report.open(tmp_path / "a")) == 20
+    assert export_labels(tmp_path / "out.jsonl", Report.open(tmp_path / "a")) == (20, 0)
     found, _ = import_labels(tmp_path / "out.jsonl", there, "ben")
     assert list(map(dump_label, found)) == list(map(dump_label, Report.open(tmp_path / "a").labels()))
 
@@ -180,9 +180,9 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
     for one in import_labels(tmp_path / "in.csv", report, "ann")[0]:
         keep(report)(one)
     again = Report.open(tmp_path / "r")
-    assert export_labels(tmp_path / "out.qrels", again) == 2
+    assert export_labels(tmp_path / "out.qrels", again) == (2, 0)
     assert (tmp_path / "out.qrels").read_text("utf-8") == "q1 0 d1.2 3\nq2 0 d2.0 0\n"
-    assert export_labels(tmp_path / "out.csv", again) == 2
+    assert export_labels(tmp_path / "out.csv", again) == (2, 0)
     lines = (tmp_path / "out.csv").read_text("utf-8").splitlines()
     assert lines[0].startswith("sample,system,id,answer")
     assert lines[1].startswith("q1,,d1.2,3,graded,ann")
@@ -350,7 +350,8 @@ def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
     keep(report)(structs.replace(other, answer=None, reason=UNSURE))
     keep(report)(structs.replace(other, who="bob", answer=None, reason=TAKEN_BACK))
     again = Report.open(tmp_path / "r")
-    assert export_labels(tmp_path / name, again) == 2
+    assert export_labels(tmp_path / name, again) == (2, 0)
+    assert export_labels(tmp_path / "out.qrels", again) == (1, 1)
     found, _ = import_labels(tmp_path / name, made(tmp_path, "elsewhere"), None)
     assert [(one.item, one.who, one.answer, one.reason) for one in found] == [
         (sure.item, "ann", 3, None),

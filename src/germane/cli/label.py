@@ -88,7 +88,11 @@ def label(
         report.tables.append_labels(labels)
         say("; ".join([f"{counted(len(labels), 'label')} added to {folder}", *notes]))
     if give is not None:
-        say(f"wrote {counted(export_labels(give, Report.open(folder)), 'label')} to {give}")
+        written, left_out = export_labels(give, Report.open(folder))
+        say(f"wrote {counted(written, 'label')} to {give}")
+        if left_out:
+            why = "qrels hold only grades of passages whose ids have no blanks; .csv and .jsonl hold all"
+            say(f"warning: {counted(left_out, 'label is', 'labels are')} left out: {why}")
     if take is not None or give is not None:
         return
     if queue == "random" and (kind is None or design is None):

@@ -329,11 +329,13 @@ def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
     ]
 
 
-def export_labels(path: Path, report: ReportData) -> int:
-    """Write people's labels to a .jsonl, .csv or qrels file (.qrels, .txt), and return the number of rows.
+def export_labels(path: Path, report: ReportData) -> tuple[int, int]:
+    """Write people's labels to a .jsonl, .csv or qrels file (.qrels, .txt).
 
-    In qrels each document has one grade, the highest label of its passages; passages without a document id
-    are left out. Raises InputError for another extension.
+    In qrels each document has one grade, the highest label of its passages. Labels of claims, "unsure", and
+    labels of passages without a document id or with an id that contains a blank are left out.
+
+    Returns the number of rows, and of labels that were left out. Raises InputError for another extension.
     """
     if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
         problem = f"{path}: labels cannot be written to a {suffix} file"
@@ -341,18 +343,18 @@ def export_labels(path: Path, report: ReportData) -> int:
     labels = [label for label in report.labels() if label.answer is not None or label.reason == UNSURE]
     if suffix == ".jsonl":
         write_whole(path, b"".join(encode(dump_label(label)) + b"\n" for label in labels))
-        return len(labels)
+        return len(labels), 0
     _, documents = _labelable(report)
     if suffix == ".csv":
         names = {(sample, item): name for (sample, name), items in documents.items() for item in items}
         rows = ({**dump_label(label), "id": names.get((label.sample, label.item))} for label in labels)
         write_whole(path, csv_lines([_CSV, *([row[name] for name in _CSV] for row in rows)]))
-        return len(labels)
-    book = LabelBook(labels)
-    lines = []
+        return len(labels), 0
+    book, lines, written = LabelBook(labels), list[str](), set[str]()
     for (sample, document), items in documents.items():
-        grades = [int(label.answer) for label in filter(None, map(book.get, items))]
-        if grades and not any(char.isspace() for char in sample + document):
-            lines.append(f"{sample} 0 {document} {max(grades)}\n")
+        answers = {item: int(label.answer) for item in items if (label := book.get(item))}
+        if answers and not any(char.isspace() for char in sample + document):
+            lines.append(f"{sample} 0 {document} {max(answers.values())}\n")
+            written |= answers.keys()
     write_whole(path, lines)
-    return len(lines)
+    return len(lines), sum(label.item not in written for label in labels)
