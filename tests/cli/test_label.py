@@ -336,6 +336,25 @@ def test_persons_keep_their_names(inside: Cli, tmp_path: Path, rows: list[str], 
         assert line["mean"] == pytest.approx(value, abs=5e-5), done.err
 
 
+def test_labels_on_an_older_scale_are_counted(inside: Cli, tmp_path: Path) -> None:
+    """Of a passage only labels on the scale of the newest one count: a run, an import and a new score say how many do not."""
+    contexts = [{"id": "p1", "text": "a"}, {"id": "p2", "text": "b"}]
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q1", "query": "q", "contexts": contexts})
+    rows = [
+        "q1,p1,3,,ann,2026-01-01",
+        "q1,p1,2,,eve,2026-01-01",
+        "q1,p1,,no,bob,2026-01-02",
+        "q1,p2,,no,bob,2026-01-02",
+    ]
+    (tmp_path / "lab.csv").write_text("\n".join(["sample,id,grade,relevant,who,at", *rows]))
+    words, note = ("-m", "P(labels=human)@2", "--json"), "2 x a label of a passage does not count: a newer"
+    read = inside("run", data, *words, "--labels", "lab.csv", "--judge", "labels", "-o", "read")
+    assert inside("run", data, "-m", "context_precision", "--judge", "lexical", "-o", "judged").code == 0
+    assert "2 labels do not count: a newer label" in inside("label", "judged", "--import", "lab.csv").err
+    for done in (read, inside("score", "judged", *words)):
+        assert note in str(done.json["notes"])
+
+
 def test_several_people_in_a_file_all_count(inside: Cli, tmp_path: Path) -> None:
     """Shares of people, order measures per person, "unsure" as bounds; the report keeps who said what, and scores it again."""
     texts = [{"id": name, "text": f"passage {name}"} for name in "abc"]

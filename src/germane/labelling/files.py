@@ -102,18 +102,17 @@ def import_labels(
         if old is not None:
             equal = (label.answer, label.scale) == (old.answer, old.scale)
             unchanged += equal or time_of(named[-1]) < time_of(old)
-    notes = []
-    if repeated:
-        notes.append(f"{counted(repeated, 'label is', 'labels are')} already there")
-    if others:
-        rows = counted(len(others), "row does", "rows do")
-        notes.append(f"{rows} not name a passage or claim of this report (the first: {others[0]})")
-    if unfilled:
-        notes.append(f"{counted(unfilled, 'row has', 'rows have')} no answer yet")
-    if unchanged:
-        why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
-        notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
-    return named, notes
+    uncounted = LabelBook([*stored, *named]).uncounted(label.item for label in named)
+    first = f" (the first: {others[0]})" if others else ""
+    newer = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
+    notes = (
+        (repeated, "label is", "labels are", "already there"),
+        (len(others), "row does", "rows do", f"not name a passage or claim of this report{first}"),
+        (unfilled, "row has", "rows have", "no answer yet"),
+        (uncounted, "label does", "labels do", "not count: a newer label of the passage is on another scale"),
+        (unchanged, "label changes", "labels change", f"nothing: {newer}"),
+    )
+    return named, [f"{counted(n, one, many)} {text}" for n, one, many, text in notes if n]
 
 
 def _adds_nothing(label: Label, stored: Label) -> bool:

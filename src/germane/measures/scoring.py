@@ -47,6 +47,7 @@ from germane.types import Sample, key_of
 __all__ = ["Job"]
 
 _MIXED = "x labels on two scales in a sample: all count as yes or no"
+_UNCOUNTED = "x a label of a passage does not count: a newer label of the passage is on another scale"
 REPEATED = "x a document repeated in a list: only its first place counts"
 MOST_ASSIGNED = 4096
 """The most variants of uncertain gold to try for exact bounds; with more, the measure's range is used."""
@@ -250,11 +251,12 @@ class Block:
         """Store the results of the programs and compute the scores of ranked measures."""
         for (choice, number), program in self._asked.items():
             self._places[choice].take(number, results[program])
-        mixed, repeated = np.zeros(len(self.jobs), np.bool_), 0
+        mixed, repeated, uncounted = np.zeros(len(self.jobs), np.bool_), 0, 0
         for places in self._places.values():
             mixed |= places.mixed
             repeated += places.repeated
-        self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated})
+            uncounted = max(uncounted, places.uncounted)
+        self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated, _UNCOUNTED: uncounted})
         self.notes = +self.notes
         for column in self._every:
             for number, program in column.programs.items():

@@ -46,7 +46,7 @@ class Places:
         self.samples, self.choice, self.settings = list[Sample](), choice, settings
         self.failed: dict[int, str] = {}
         self.cells: list[Sequence[tuple[str, str]]] = []
-        self.repeated = 0
+        self.repeated = self.uncounted = 0
         self.lists: list[tuple[str, Sequence[Context]]] = []
         self.rows, self.pointers = [0], [0]
         self._level: list[float | None] = []
@@ -139,6 +139,7 @@ class Places:
         if not book:
             return lists
         items = relevance_items([(sample.query, context.passage) for context in contexts], turns(sample))
+        self.uncounted += book.uncounted(items)
         own = (context for context, item in zip(contexts, items, strict=True) if item not in book)
         unnamed = any(context.grade is not None or context.relevant is not None for context in own)
         people = self._people_of(items, len(lists), unnamed=unnamed)

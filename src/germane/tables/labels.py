@@ -150,6 +150,7 @@ class LabelBook:
         self._people: dict[str, tuple[tuple[Label, ...], ...]] = {}
         """By item, the labels of each person who answered."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
+        self._uncounted: dict[str, int] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
@@ -165,9 +166,12 @@ class LabelBook:
             silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)
             self._people.pop(item, None)
             self._unsure.pop(item, None)
+            self._uncounted.pop(item, None)
             if answers:
                 answers.sort(key=time_of)  # stable: of equal times, the later row comes last
                 votes = [label for label in answers if label.scale == answers[-1].scale]
+                if len(votes) < len(answers):
+                    self._uncounted[item] = len(answers) - len(votes)
                 if not all(isinstance(label.answer, bool | int | float) for label in votes):
                     votes = votes[-1:]
                 votes.sort(key=lambda label: label.who or "")
@@ -192,6 +196,10 @@ class LabelBook:
     def unsure(self, item: str) -> int:
         """Return the number of people who were unsure about an item."""
         return len(self._unsure.get(item, ()))
+
+    def uncounted(self, items: Iterable[str]) -> int:
+        """Return the number of labels of these items that do not count: they are on an older scale."""
+        return sum(self._uncounted.get(item, 0) for item in set(items)) if self._uncounted else 0
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
         """Return who labelled these items or was unsure; () if each has one label and no one was unsure."""
