@@ -429,7 +429,8 @@ class _Run:
                 error = type(error)(f"{error}; {again}")
             else:
                 kind = JudgeError if isinstance(error, JudgeError) else LedgerError
-                error = kind(f"{error}\nall answers so far are stored; {again}")
+                stored = "all answers so far" if kind is JudgeError else "the answers before that"
+                error = kind(f"{error}\n{stored} are stored; {again}")
         with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
             self.session.write_manifest("interrupted", self._manifest())
             self.session.usage_log.close(forget=True)

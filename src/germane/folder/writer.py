@@ -195,6 +195,7 @@ class FolderWriter:
 
     def finish(self, manifest: Mapping[str, Json]) -> dict[str, Json]:
         """Replace the folder's report with the rows added since `start`; return the manifest with digests."""
+        self.flush()
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
@@ -220,14 +221,14 @@ class FolderWriter:
         publish(self.path)
 
     def close(self) -> None:
-        """Close the files and release the lock; unfinished rows stay in the folder for `--resume`."""
+        """Close the files and release the lock; the rows written so far stay in the folder for `--resume`."""
         self._close_files()
         if self._held is not None:
             release(self.path / LOCK, self._held)
             self._held = None
 
     def _close_files(self) -> None:
-        self.flush()
         for file in (*self._files.values(), *filter(None, [self._kept])):
-            file.close()
+            with suppress(OSError):  # rows that the disk does not take are written again by `--resume`
+                file.close()
         self._files, self._kept = {}, None

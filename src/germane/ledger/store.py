@@ -227,7 +227,7 @@ class GroupCommit:
     Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
     event loop. The thread calls `before` before each commit; if it raises, the judgements are stored all the
     same, but `put` raises its exception. After each commit the thread calls `after` with the stored
-    judgements.
+    judgements; if the ledger cannot store them, with those that were to be stored.
     """
 
     def __init__(
@@ -275,9 +275,11 @@ class GroupCommit:
                 self._before()
             finally:
                 if rows and self._ledger is not None:
-                    stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
-            if stored:
-                self._after(stored.values())
+                    stored = {row.key: row for row in rows}
+                    try:
+                        stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+                    finally:
+                        self._after(stored.values())
         except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
             failure = error
         self._loop.call_soon_threadsafe(_settle, group, stored, failure)
