@@ -66,6 +66,20 @@ def test_an_argument_is_the_report_or_the_query(folder: Path) -> None:
     assert (done.code, "'what of https://x.y/5?'" in done.err) == (2, True)
 
 
+def test_an_argument_that_is_neither_is_named_with_the_reports_that_there_are(folder: Path) -> None:
+    """Those of germane-reports, or of the working directory if there are none; other commands show them too."""
+    there = "(reports here: germane-reports/stem, germane-reports/plain)"
+    err = invoke("explain", "tody", "q5").err
+    assert "there is no report tody, and no sample has the id or query 'tody'" in err
+    assert there in err
+    assert "there is no report" not in invoke("explain", "q5", "AP").err  # a sample
+    (folder / "germane-reports" / "plain").rename("today")
+    (folder / "germane-reports").rename("older")
+    assert "no report tody, and no report in germane-reports" in (err := invoke("explain", "tody").err)
+    assert "(reports here: today)" in err
+    assert "germane score REPORT (reports here: today)" in invoke("score").err
+
+
 def test_the_two_latest_are_compared(folder: Path) -> None:
     """The older one is the baseline; of different data they are refused, with both names."""
     done = invoke("compare")

@@ -14,7 +14,7 @@ from typing import Any, Self
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from germane.clean import clean, mask_urls, without_controls
+from germane.clean import clean, mask_urls, some_of, without_controls
 from germane.cli.output import ignore_closed_stderr, print_document, refuse_input, say
 from germane.encoding import json_of
 from germane.errors import InputError
@@ -140,6 +140,12 @@ def opened(folder: Path | None) -> Report:
     raise InputError(f"no report in {parent}", fix="name one: germane report REPORT")
 
 
+def reports_here() -> str:
+    """Return the report folders in germane-reports and in the working directory, in brackets; else ""."""
+    names = [str(report) for parent in ("germane-reports", ".") for report in reports_in(Path(parent))]
+    return f" (reports here: {some_of(names, 5)})" if names else ""
+
+
 def latest_reports(verb: str, n: int = 1) -> list[Path]:
     """Return the latest `n` (1 or 2) complete reports in germane-reports, oldest first.
 
@@ -152,7 +158,7 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
         what, fix = "no report", f"name it: germane {verb} REPORT"
         if n > 1:
             what, fix = f"there are fewer than {n} finished reports", f"name them: germane {verb} A B"
-        raise InputError(f"{what} in {parent}", fix=fix)
+        raise InputError(f"{what} in {parent}", fix=fix + reports_here())
     words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
     say(f"{words}: {', '.join(map(str, result))}")
     return result

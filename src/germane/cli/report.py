@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from germane.clean import clean, clean_json
-from germane.cli.finishing import finish, latest_reports, opened
+from germane.cli.finishing import finish, latest_reports, opened, reports_here
 from germane.cli.output import print_lines, refuse_input
 from germane.encoding import encode
 from germane.errors import InputError
@@ -49,12 +49,19 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):
         folder = local(named)
-    if folder is not None and not folder.exists():
-        if measure is not None:
-            fix = "name a report folder: germane explain REPORT QUERY MEASURE"
-            raise InputError(f"there is no report {folder}", fix=fix)
+    absent = folder is not None and not folder.exists()
+    if absent and measure is not None:
+        fix = f"name a report folder: germane explain REPORT QUERY MEASURE{reports_here()}"
+        raise InputError(f"there is no report {folder}", fix=fix)
+    if absent:
         folder, query, measure = None, named, query
-    facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
+    try:
+        facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
+    except InputError as fault:
+        if absent and fault.problem.startswith("no "):  # it is neither a report nor a sample
+            fault.problem = f"there is no report {named}, and {fault.problem}"
+            fault.fix = fault.fix.removesuffix(reports_here()) + reports_here()
+        raise
     if json:
         print(clean_json(encode(to_builtins(facts)).decode()))
         return
