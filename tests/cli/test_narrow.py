@@ -66,6 +66,18 @@ def test_no_line_is_wider_than_the_terminal(folder: Path, words: str) -> None:
     assert [line for line in lines if len(line) > COLUMNS and " " in line.strip()] == []  # a path is one word
 
 
+@pytest.mark.parametrize("columns", [200, 60])
+def test_columns_is_the_width_of_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """A table that fits in COLUMNS is one, and no line is wider; without COLUMNS there are 120."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = invoke("diagnose", folder / "report").out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(" change " in line and "drops" in line for line in lines) is (columns == 200)
+    monkeypatch.setenv("COLUMNS", "0")
+    lines = invoke("diagnose", folder / "report").out.splitlines()
+    assert 60 < max(map(len, lines)) <= 120
+
+
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)

@@ -114,9 +114,9 @@ def page_sections(report: ReportData) -> dict[str, Any]:
 
 
 def print_console(renderable: RenderableType) -> None:
-    """Print to stdout, at the width of the terminal, or 120 columns wide if stdout is not a terminal."""
+    """Print to stdout, at the width of the terminal or of COLUMNS; without both, 120 columns wide."""
     console = _Stdout(highlight=False)
-    if not console.is_terminal:
+    if not console.width or not (console.is_terminal or os.environ.get("COLUMNS", "").isdigit()):
         console.width = 120
     console.print(renderable)
 

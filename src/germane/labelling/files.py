@@ -199,7 +199,7 @@ class LabelFile:
         """
         named: list[str] = []
         for sample in samples:
-            if len(named) < 3:
+            if len(named) < 4 and sample.id not in named:
                 named.append(sample.id)
             self.on(sample)
         self._is_filled = True
@@ -210,7 +210,8 @@ class LabelFile:
                 if document
                 else ""
             )
-            problem = f"no label is for a passage of these samples ({', '.join(named)}, ...){first}"
+            named[3:] = ["..."] * len(named[3:])
+            problem = f"no label is for a passage of these samples ({', '.join(named)}){first}"
             fix = "write the samples' ids and the documents' ids as in the data"
             warn(Notice(problem, fix, SourceLocation(str(self.path))))
 
