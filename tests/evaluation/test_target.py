@@ -129,17 +129,24 @@ def test_questions_come_in_any_shape(questions: Any) -> None:
     assert report["context_redundancy"].n == 2
 
 
-def test_what_a_system_raises_is_the_error_of_that_sample() -> None:
+class Panic(BaseException):
+    """An exception as extensions in Rust raise it."""
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("coffee"), asyncio.CancelledError(), Panic("no index"), InputError("no such field")]
+)
+def test_what_a_system_raises_is_the_error_of_that_sample(error: BaseException) -> None:
     """The others are scored; the reason names the system and what it raised."""
 
-    def picky(query: str) -> list[dict[str, str]]:
+    async def picky(query: str) -> list[dict[str, str]]:
         if "coffee" in query:
-            raise KeyError("coffee")
+            raise error
         return plain(query)
 
     report = evaluate(QUESTIONS, "RR", target=picky)
     assert (report["RR"].n, report["RR"].errors) == (1, 1)
-    assert "target picky: KeyError: 'coffee'" in str(report)
+    assert f"target picky: {type(error).__name__}" in str(report)
 
 
 def test_a_notebook_shows_why_scores_are_missing() -> None:

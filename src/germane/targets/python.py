@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
+from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
 from germane.evalfiles import Case
 from germane.evalfiles.model import Texts
 from germane.judging.caller import callers_thread
@@ -112,9 +112,12 @@ class PythonTarget(Target):
             run = callers_thread() if self.in_calling_thread else in_thread
             result = await asyncio.wrap_future(_submit(asked, run))
             return await result if inspect.isawaitable(result) else result
-        except GermaneError:
+        except (TargetError, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # those of extensions in Rust derive from BaseException
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # else the function cancelled its own task
             problem = f"{type(error).__name__}: {error}".strip().removesuffix(":")
             hint = next((hint for text, hint in _HINTS.items() if text in problem), "")
             raise TargetError(f"{problem}{hint}") from error
