@@ -99,6 +99,20 @@ def test_a_cell_that_may_be_the_contexts_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ("query,context\na?,t\na?,u\nb?,v\n", 0),  # in silence three queries
+        ("id,query,doc_id\nq1,a?,d1\nq1,a?,d2\n", 2),
+    ],
+)
+def test_a_row_per_result_is_not_a_row_per_query(rows, code, tmp_path):
+    """What a frame is after `explode`."""
+    (path := tmp_path / "rows.csv").write_text(rows)
+    ran = invoke("run", path, "-m", "context_precision", "--judge", "lexical")
+    assert (ran.code, "if each row is one result, put the results" in ran.err) == (code, True)
+
+
+@pytest.mark.parametrize(
     ("document", "said"),
     [
         ({"question": ["a"], "contexts": [["t"]]}, "holds columns, not samples; .*orient='records'"),

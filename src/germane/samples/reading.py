@@ -240,6 +240,7 @@ _TOGETHER = 64
 """The number of lines that are parsed in one call."""
 
 
+_ROW_PER_RESULT = "if each row is one result, put the results of a query into one row"
 MOST_FAULTS = 50
 """The number of errors after which `faults_in` stops reading a file."""
 
@@ -258,6 +259,7 @@ def _samples(
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
+    before = split = ""  # the query of the sample before and the first repeated one, if they have one context
     try:
         for number, row, where in rows:
             if faults is not None and len(faults) >= MOST_FAULTS:
@@ -272,9 +274,11 @@ def _samples(
                 more = f", system {sample.system!r}" if sample.system else ""
                 more += f", trial {sample.trial}" if sample.trial else ""
                 problem = f"sample ids must be unique; {sample.id!r}{more} also occurs on {unit} {seen[key]}"
-                fix = "give each sample its own id, system or trial"
+                fix = f"give each sample its own id, system or trial; {_ROW_PER_RESULT}, or use germane rank"
                 collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
             seen[key] = number
+            single = sample.query if len(sample.contexts or ()) == 1 and key is sample.id else ""
+            split, before = split or (single if single == before else ""), single
             yield sample
     except RecursionError:  # only Python objects can contain themselves
         problem, fix = TOO_DEEP
@@ -282,6 +286,9 @@ def _samples(
     if not (seen or faults):
         fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
         raise InputError("there are no samples", fix=fix, place=file)
+    if split:
+        problem = f"consecutive samples with one context each have the same query ({shorten(split, 40)})"
+        reader.warn(Notice(f"{problem} and count as queries of their own", _ROW_PER_RESULT, file))
     reader.warn_at_end(file)
 
 
