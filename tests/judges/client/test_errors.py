@@ -183,11 +183,21 @@ def test_an_allowance_a_minute_is_no_empty_account(text: str, body: str, gone: b
     assert next_action(429, text, body, worked=True) == ("stop" if gone else "wait")
 
 
-def test_no_money_is_not_waited_for() -> None:
-    """A credit balance does not come back by waiting."""
-    text = "Your credit balance is too low to access the Anthropic API."
-    assert next_action(429, text, "", worked=True) == "stop"
-    assert next_action(429, "Rate limit reached", "", worked=True) == "wait"
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (429, "Your credit balance is too low to access the Anthropic API."),
+        (429, "This request would exceed your account's monthly spend limit."),
+        (429, "Your team has either used all available credits or reached its monthly spending limit."),
+        (429, "Budget has been exceeded! Current cost: 10.1, Max budget: 10.0"),
+        (400, "Billing hard limit has been reached (billing_hard_limit_reached)"),
+        (403, "Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"),
+    ],
+)
+def test_no_money_is_not_waited_for(status: int, text: str) -> None:
+    """Credit does not come back by waiting, and no other request has any."""
+    assert next_action(status, text, "", worked=True) == "stop"
+    assert next_action(429, "API key limit exceeded (60/minute)", "", worked=True) == "wait"
 
 
 @pytest.mark.parametrize(

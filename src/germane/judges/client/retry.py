@@ -154,7 +154,12 @@ _TOO_LONG = re.compile(
     r"|maximum (?:prompt length|model length|allowed number of input tokens)|reduce the length"
     r"|(?:request|prompt|input)s?[ _](?:is )?too[ _]large|string_above_max_length|input length|input tokens exceed"
 )
-_BROKE = re.compile("insufficient_quota|insufficient (?:balance|credits)|credit balance is too low")
+_BROKE = re.compile(
+    r"insufficient_quota|insufficient (?:balance|credits)|credit balance is too low|used all available credits"
+    r"|monthly spend(?:ing)? limit|billing hard limit|budget has been exceeded!|exceededbudget"
+    r"|key limit exceeded \((?:total|daily|weekly|monthly)"
+)
+"""The account or key has no credit left, or reached a limit on its costs, which no wait within a run ends."""
 _QUOTA = "exceeded your current quota"
 _FOR_NOW = re.compile(r"retry in|per ?minute|retry ?delay")
 _FOR_GOOD = re.compile(r"per ?day|limit: 0(?![.\d])")
