@@ -132,7 +132,8 @@ class Report(ReportData):
             spent = UsageLog(Path(folder) / SESSION, sessions).earlier
             judge = {**(tables.manifest.get("judge") or {}), **spent.as_json()}
             tables.manifest = {**tables.manifest, "judge": judge}
-        verdict = Verdict(130, (f"interrupted: these are the results so far; {again}",))
+        so_far = "these are the results so far" if len(tables.scores) else "no score was computed yet"
+        verdict = Verdict(130, (f"{so_far}; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:

@@ -71,7 +71,7 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     for file in report.files:
         yield Text(f"\n{clean(file.name)}", style="bold")
         yield means_table(file.summaries)
-    if not report.files:
+    if report.summaries and not report.files:
         yield means_table(report.summaries)
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
