@@ -112,6 +112,8 @@ def test_help_is_in_groups() -> None:
         (("rnu",), "unknown command rnu; did you mean run?"),
         (("ledger", "stat"), "unknown command stat; did you mean stats?"),
         (("run", "--lim", "3"), "unknown flag --lim; did you mean --limit?"),
+        (("run", "--qrels", "g"), "unknown flag --qrels; it is a flag of germane rank, stages, validate; see germane run"),
+        (("explain", "r", "q1", "-m", "RR"), "unknown flag -m; it is a flag of germane run, rank, "),
         (("run", "--zzzz"), "unknown flag --zzzz; see germane run --help"),
         (("measures", "AP", "RR"), "unexpected argument 'RR'"),
         (("score",), "no report in germane-reports"),

@@ -23,7 +23,7 @@ from germane import addons
 from germane.clean import mask_urls
 from germane.cli.output import say
 from germane.errors import InputError
-from germane.flags import GROUPS, OUTPUT, Flag, flags_of
+from germane.flags import FLAGS, GROUPS, OUTPUT, Flag, flags_of
 from germane.version import __version__
 
 _MODULES = (
@@ -217,6 +217,12 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         if owner := addons.absent("flags", name):
             problem = f"{name} is a flag of the add-on {owner}, which is not installed"
             raise InputError(problem, fix=f"see {command} --help")
+        verbs = dict.fromkeys(
+            other for flag in FLAGS if name in flag.spellings for other in flag.verbs.split(",")
+        )
+        if verbs:
+            fix = f"it is a flag of germane {', '.join(verbs)}; see {command} --help"
+            raise InputError(f"unknown flag {name}", fix=fix)
         raise no_such("flag", name, [spelling for flag in flags for spelling in flag.spellings], command)
     values = vars(namespace)
     more = list(words[end + 1 :])  # arguments, even words that begin with a dash
