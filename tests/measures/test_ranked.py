@@ -105,6 +105,7 @@ def test_the_others_read_any_labels(name: str, source: str) -> None:
         "AP(rel=1.5)",
         "AP(foo=1)",
         "AP(rel=1,rel=2)",
+        "rbp.95",  # p in ranx
         "RBP(p=1)",
         "RBP(p=-0.1)",
         "RBP(p=nan)",

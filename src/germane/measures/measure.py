@@ -410,6 +410,9 @@ class Measure:
         cut = known is not None and any(definition.cutoff != "none" for definition in _REGISTRY[known[0]])
         if trec and (cut or (_find_more(name) and not _find(name) and _find(trec["name"]))):
             name, k = trec["name"], trec["k"]
+            if name.lower() == "rbp":  # in ranx rbp.95 is RBP(p=0.95)
+                fix = f"write RBP(p={k})" if "." in k else f"write RBP(p=0.{k}), or RBP(p=0.9)@{k}"
+                raise MeasureError(f"{text!r} may name the cut-off or the parameter p", fix=fix)
         if k is not None and not _CUTOFF.fullmatch(k):
             raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
         params: dict[str, Value] = {}
