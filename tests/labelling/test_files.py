@@ -169,8 +169,9 @@ def test_unsure_after_an_answer_was_taken_back_is_an_answer(tmp_path: Path) -> N
 def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:
     """Grades are not squeezed: the scale is named."""
     report = made(tmp_path)
-    (tmp_path / "q.txt").write_text("q1 0 d1.2 4\nq2 0 d2.0 -1\n", "utf-8")
-    found, _ = import_labels(tmp_path / "q.txt", report, "ann")
+    (tmp_path / "q.txt").write_text("q1 0 d1.2 4\nq2 0 d2.0 -1\nq2 0 other 1\n", "utf-8")
+    found, notes = import_labels(tmp_path / "q.txt", report, "ann")
+    assert f"(the first: {tmp_path}/q.txt:3)" in notes[0]
     assert [(one.answer, one.scale) for one in found] == [(4, "0-4"), (0, "0-4")]
 
 
@@ -247,7 +248,9 @@ def test_damaged_files_are_errors_with_their_place(
         ("a.jsonl", '{"grade": 1}\n', "does not name the passage that it labels"),
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
         ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
-        ("a.csv", "sample,id,grade\nq1,other,1\n", "no row of 1 names a passage"),
+        ("a.csv", "sample,id,grade\nq1,other,1\n", "no row of 1 names a passage .*, as 'q0' and 'd0.0'"),
+        ("a.jsonl", "", "a.jsonl: this file is empty; write a row per label"),
+        ("a.ndjson", '{"grade": 1}\n', "a.ndjson:1: this row does not name the passage"),
         ("a.csv", "sample,id,grade\nq1,d1.2,\n", "none of its 1 row has an answer"),
         (
             "a.csv",

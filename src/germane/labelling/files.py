@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 from msgspec import structs
 
 from germane.clean import counted, fold
@@ -20,7 +21,8 @@ from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import DOCUMENT_IDS, SPELLINGS, id_in, id_keys
 from germane.samples.files import Notice, Warn, read_lines, write_whole
 from germane.samples.reading import suffix_of
-from germane.samples.runs.source import read_qrels
+from germane.samples.runs.formats import GOLD
+from germane.samples.runs.source import RowSource
 from germane.samples.strictjson import json_in
 from germane.show.table import csv_lines
 from germane.tables.labels import (
@@ -82,8 +84,12 @@ def import_labels(
     if not results:
         problem = f"{path}: no row of {len(others)} names a passage or claim of this report"
         fix = "write a row for an item of the report, or for a sample's id and a document's id"
-        if unfilled and not others:
-            problem, fix = f"{path}: none of its {counted(unfilled, 'row')} has an answer", _WRITE_GRADE
+        fix += "".join(f", as {name!r} and {document!r}" for name, document in islice(documents, 1))
+        if not others:
+            rows = (
+                f"none of its {counted(unfilled, 'row')} has an answer" if unfilled else "this file is empty"
+            )
+            problem, fix = f"{path}: {rows}", _WRITE_GRADE if unfilled else _WRITE_ROW
         raise InputError(problem, fix=fix)
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
@@ -270,7 +276,7 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")
     rows: list[tuple[int, _Row]] = []
-    if suffix_of(path) == ".jsonl":
+    if suffix_of(path) in {".jsonl", ".ndjson"}:
         for number, line in read_lines(path):
             if path.name == LABELS and not line.endswith("\n") and torn_bytes(line.encode()):
                 note_torn(path, number)
@@ -310,9 +316,9 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
 
 
 def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
-    """Return (number of the query, row) for each grade in a file of qrels."""
+    """Return (line number, row) for each grade in a file of qrels."""
     try:
-        qrels = read_qrels(path)
+        gold = RowSource(path, GOLD).gold
     except InputError as fault:
         if (suffix := suffix_of(path)) in {".tsv", ".json"}:
             fault.problem = f"labels in a {suffix} file are read as qrels, and {fault.problem}"
@@ -320,12 +326,13 @@ def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
                 "write a .csv or .jsonl file with sample, id and grade, or qrels: query 0 document grade"
             )
         raise
-    top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
-    fields = {"scale": "graded" if top <= 3 else f"0-{top}"}
+    grades = np.maximum(gold.number, 0).astype(int)
+    scale = "graded" if (top := int(grades.max(initial=0))) <= 3 else f"0-{top}"
     return [
-        (number, {"sample": query, "id": document, "grade": max(grade, 0), **fields})
-        for number, (query, grades) in enumerate(qrels.items(), 1)
-        for document, grade in grades.items()
+        (line, {"sample": gold.queries[query], "id": document, "grade": grade, "scale": scale})
+        for line, query, document, grade in zip(
+            gold.line.tolist(), gold.of.tolist(), gold.doc, grades.tolist(), strict=True
+        )
     ]
 
 
