@@ -107,6 +107,16 @@ class TestHeadline:
         assert "8 queries" in found["text"][0]
         assert weakest(report, slices[0].summaries) is None
 
+    def test_the_worst_slice_of_a_corrected_mean_is_the_judge_s(self) -> None:
+        """The headline is corrected by people's labels, slices are not."""
+        rows = [row(number, bad=number > 5) for number in range(12)]
+        for context in (context for one in rows for context in one["contexts"]):
+            context["grade"] = 0
+        report = evaluate(rows, "P(labels=judge)@4", judge="lexical")
+        assert answer(report)["mean"].endswith("corrected")
+        found = weakest(report, [line for one in report.slices("tags") for line in one.summaries])
+        assert found["text"][0].startswith("The judge's P(labels=judge)@4 over 6 queries")
+
     def test_the_next_thing_to_do_fits_the_report(self, report: Report) -> None:
         """Labels that are missing, a judge that is none, then the worst queries; a failed gate comes first."""
         steps = [step["text"] for step in next_steps(report)]

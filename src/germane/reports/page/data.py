@@ -381,8 +381,9 @@ def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
     where = counted(worst.n, "query") + (f", 95% interval {interval_in_words(ends)}" if ends else "")
     of_system = f" of {overall.system}" if overall.system else ""
     sure = "The whole interval is worse than" if below else "That may be chance: the interval holds"
+    judged = "The judge's " if overall.corrected else ""  # slices are not corrected
     words = [
-        f"{overall.measure}{of_system} over {where}.",
+        f"{judged}{overall.measure}{of_system} over {where}.",
         f"{sure} the mean of all, {in_digits(mean)}.",
         f"It is the worst of {len(results)} slices, so some of the gap is how it was picked.",
     ]
