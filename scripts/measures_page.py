@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from germane.measures.explaining import facts
+from germane.measures.explaining import facts, heading
 from germane.measures.measure import Definition, Param, definitions
 
 PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
@@ -44,7 +44,7 @@ def markdown(definitions: Iterable[Definition]) -> str:
         before: Definition | None = None
         for one in members:
             parts.append(
-                f"### `{one.heading}`\n\n{_entry(one, first.get(one.name), before, usual, shared, common)}"
+                f"### `{heading(one)}`\n\n{_entry(one, first.get(one.name), before, usual, shared, common)}"
             )
             first.setdefault(one.name, one)
             before = one
@@ -75,7 +75,7 @@ def _entry(
     if "Lower is better" in one.doc:
         unusual = [fact.removesuffix(", lower is better") for fact in unusual]
         unusual = [fact for fact in unusual if fact != "range 0 to 1"]
-    named = f"also {', '.join(one.spellings)}" if one.spellings else ""
+    named = f"also {', '.join(one.other_names)}" if one.other_names else ""
     known = one.reference == "germane" or (before and before.reference == one.reference)
     source = "" if known else _brief(one.reference.removeprefix("germane; "))
     text += [fact[0].upper() + fact[1:] + "." for fact in ("; ".join(unusual), named) if fact]
@@ -156,10 +156,10 @@ def _of_searches(one: Definition) -> bool:
 _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
     ("Ranked, over gold labels", lambda one: one.family == "ranked" and one.labels != "judge"),
     ("Ranked, over the judge's verdicts", lambda one: one.family == "ranked" and one.labels == "judge"),
-    ("Judged: claims of the reference", lambda one: one.asks and "claims of the reference" in one.cost),
+    ("Judged: claims of the reference", lambda one: one.asks and "claims of the reference" in one.calls),
     (
         "Judged: the contexts",
-        lambda one: one.asks and "response" not in one.needs and "claims of the reference" not in one.cost,
+        lambda one: one.asks and "response" not in one.needs and "claims of the reference" not in one.calls,
     ),
     ("Judged: the response", lambda one: one.asks and "response" in one.needs),
     ("Gold evidence in the retrieved text", lambda one: not one.asks and "evidence" in one.needs),

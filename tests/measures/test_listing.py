@@ -16,7 +16,7 @@ from germane import evaluate
 from germane.errors import MeasureError
 from germane.judges import FakeJudge
 from germane.measures import Measure, parse_measures
-from germane.measures.explaining import as_json, described, listing
+from germane.measures.explaining import as_json, described, heading, listing
 from germane.measures.measure import definitions
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_every_title_and_alias_parses(known):
 def test_a_measure_without_a_docstring_is_listed_by_its_name():
     """Such as one of one's own, of which nothing else is known."""
     known = replace(OURS[0], name="first_hit", doc="", formula="")
-    assert listing([known]).startswith(known.heading)
+    assert listing([known]).startswith(heading(known))
 
 
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)

@@ -13,7 +13,7 @@ import numpy as np
 
 from germane.clean import counted, some_of
 from germane.comparison.formats import Comparison, MovedLine
-from germane.comparison.judged_pairs import DecidedPair, how_judged, parts_of, verdicts_of
+from germane.comparison.judged_pairs import DecidedPair, parts_of, verdicts_of
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
@@ -24,6 +24,7 @@ from germane.reports.pairing import (
     PairedSystems,
     Side,
     adjusted,
+    how_judged,
     measures_in_common,
 )
 from germane.reports.report import find_report, open_together

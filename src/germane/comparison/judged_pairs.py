@@ -29,10 +29,10 @@ from germane.places.table import Floats
 from germane.questions.asking import FindValues, Unanswered, results_of
 from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections, ScoreTerms, corrections_of
-from germane.reports.data import ReportData, models_in
+from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
 from germane.reports.label_draws import Draw, chance_of, draws_of
-from germane.reports.pairing import MeasureComparison, PairedSystems, Side
+from germane.reports.pairing import MeasureComparison, PairedSystems, Side, how_judged
 from germane.reports.summary import known_measure
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.statistics.systems import DifferenceParts, Overlap, mean_overlap, rank_biased_overlap
@@ -285,40 +285,6 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
     """Return where a measure's verdicts come from: a judge, labels (gold or people's), or a mix of both."""
     sources = {side.source(measure) for side in sides}
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
-
-
-def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
-    """Return a sentence on how the judging of two systems differs for these measures; "" if it is alike."""
-    if a.report is b.report:
-        return ""
-    judge, other = a.report.judge, b.report.judge
-    source = str(judge.source)
-    if source != str(other.source):
-        return f"{a.name} was judged by {source}, {b.name} by {other.source}"
-    both = f"{a.name} and {b.name} were judged"
-    if judge.identity and other.identity and (names := _differing(judge.identity, other.identity)):
-        return f"{both} by {source} with different {', '.join(names)}"
-    for key, what in (("settings", ""), ("prompts", "prompts of ")):
-        ours, theirs = (side.report.manifest.get(key) or {} for side in (a, b))
-        names = _differing(ours, theirs) if ours and theirs else []
-        if names := [name for name in names if key == "settings" or (name in ours and name in theirs)]:
-            return f"{both} with different {what}{', '.join(names)}"
-    for name in measures:
-        answered = []  # by side: the models that answered although another was requested
-        for side in (a, b):
-            identity, basis = side.report.judge.identity, side.report[name, side.system].basis
-            asked = {part for model in models_in(identity) for part in (model, model.partition(":")[2])}
-            answered.append([model for model in basis.models if model and model not in asked])
-        served, others = answered
-        if served and others and not set(served) & set(others):
-            models = f"{a.name} by {', '.join(served)}, {b.name} by {', '.join(others)}"
-            return f"{both} by {source}, but another model answered: {models}"
-    return ""
-
-
-def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    """Return the keys that only one of two mappings contains, or whose values differ, sorted."""
-    return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))
 
 
 def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:

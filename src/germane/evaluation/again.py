@@ -14,11 +14,11 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.session import Router, answered_blocks, evaluate_jobs, judged_by
+from germane.evaluation.session import Router, answered_blocks, evaluate_jobs
 from germane.evaluation.spec import Spec, check_same_judge, pick_judge
 from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import Judge
+from germane.judges.judge import Judge, LabelsJudge
 from germane.judges.panel import PanelJudge, Replica
 from germane.judging.asker import Asker
 from germane.judging.caller import interruptible, run_coroutine
@@ -110,7 +110,7 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
         resumed = replace(resumed, report=FrozenDict({**resumed.report, "judge": source}))
     judge = pick_judge(resumed, ["--again"])
     assert judge is not None
-    if judged_by(judge):
+    if isinstance(judge, LabelsJudge):
         problem = f"the judge {judge.name} returns stored labels, so --again would give the same verdicts"
         raise InputError(problem, fix=_NAME_ANOTHER)
     fix = "name the judge of the report with --judge, and its URL with --base-url"

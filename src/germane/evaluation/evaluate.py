@@ -18,11 +18,11 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.session import Session, evaluate_jobs, judged_by
+from germane.evaluation.session import Session, evaluate_jobs
 from germane.folder.files import read_manifest
 from germane.folder.tables import StoredTables
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import Judge, Judges
+from germane.judges.judge import Judge, Judges, LabelsJudge
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, Spent, check_price
@@ -129,7 +129,9 @@ async def aevaluate(
 
         who = load_judge(judge)
     check_price(who, max_cost)
-    settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
+    settings = Settings.of(against, scale, rubric)
+    if isinstance(who, LabelsJudge):
+        settings = settings.with_judge(who.name)
     parsed = [Gate.parse(gate) for gate in ([gates] if isinstance(gates, str) else gates)]
     queried = None if target is None else _target_of(target, workers)
     jobs: Iterable[Job] = (Job(sample=sample, graders=graders) for sample in questions)

@@ -378,9 +378,8 @@ class Plan:
             jobs = map(self.job, self.chosen(every=True)) if size <= _CHECKED_BYTES else ()
         elif share is not None:
             return  # a measure that is impossible for this part may be possible for other parts
-        for job in feasible(jobs, self.settings, self.gates):
-            if share is None or share.has(job.sample.query):
-                yield job
+        checked = feasible(jobs, self.settings, self.gates)
+        yield from (job for job in checked if share is None or share.has(job.sample.query))
 
 
 def named_files(paths: Sequence[str | Path]) -> tuple[Path, ...]:
@@ -417,9 +416,8 @@ def _with_eval_files(
 
             files[path] = read_eval_file(path, warn=notices)
     for file, name in product(files.values(), IN_FILES):
-        if (value := getattr(file, name)) is None:
-            continue
-        if agreed.setdefault(name, value) != value and not spec.first(name, "given", "report")[1]:
+        value, chosen = getattr(file, name), spec.first(name, "given", "report")[1]
+        if value is not None and agreed.setdefault(name, value) != value and not chosen:
             problem = f"the eval files set {name} to different values: {agreed[name]} and {value}"
             fix = f"run them one by one, as in germane run {file.path}, or give --{name}"
             raise InputError(problem, fix=fix)

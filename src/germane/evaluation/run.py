@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import shlex
 import shutil
 from array import array
 from collections import Counter
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from germane.addons import all_of, find, load
-from germane.clean import mask_urls
 from germane.encoding import now
 from germane.errors import (
     AskedLater,
@@ -51,7 +49,7 @@ from germane.targets.answers import (
 )
 from germane.types import Json
 
-__all__ = ["Callbacks", "command_to_resume", "dry_run", "new_folder", "run"]
+__all__ = ["Callbacks", "dry_run", "new_folder", "run"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
@@ -170,16 +168,6 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
     while folder.exists():
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
     return folder
-
-
-def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """Return the command that resumes the run in a folder.
-
-    It contains `flags` and the flags in `spec` that a report does not store (base URL, headers).
-    """
-    url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
-    headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
-    return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 
 
 class _Run:
@@ -421,7 +409,7 @@ class _Run:
         known = failure if isinstance(failure, GermaneError) else None
         error = known or LedgerError(f"the report folder {self.path} cannot be written: {failure}")
         if self.whole is None or known is None:  # else the caller says how to continue
-            command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.session.spent
+            command, spent = self.spec.to_resume(self.whole or self.path, *flags), self.session.spent
             again = f"continue with: {command}"
             if spent.calls or spent.requests:
                 again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"

@@ -34,7 +34,7 @@ from germane.folder.files import (
 )
 from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import GoldJudge, Judge, LabelsJudge, members_of
+from germane.judges.judge import Judge, LabelsJudge, members_of
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
 from germane.measures.declaration import no_judge
@@ -50,7 +50,7 @@ from germane.tables.labels import add_labels
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets
 from germane.types import Json
 
-__all__ = ["Session", "judged_by", "keeps_answers", "open_ledger"]
+__all__ = ["Session", "keeps_answers", "open_ledger"]
 
 if TYPE_CHECKING:
     from germane.ledger.store import Ledger
@@ -371,11 +371,6 @@ class Session:
             for count, note in list(gold_notes(report)):
                 report.add_note(count, note)
         return report
-
-
-def judged_by(judge: Judge | None) -> str:
-    """Return "labels" if `judge` only looks up people's labels, "gold" if it looks up gold, else ""."""
-    return ("gold" if isinstance(judge, GoldJudge) else "labels") if isinstance(judge, LabelsJudge) else ""
 
 
 class Router:

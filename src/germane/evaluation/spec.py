@@ -8,6 +8,7 @@ judge and the ledger that it began with.
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -150,6 +151,15 @@ class Spec:
         folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
         named = (self.given.get("targets_file"), *(path for _, path in self.given.get("prompts", ())))
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
+
+    def to_resume(self, folder: Path, *flags: str) -> str:
+        """Return the command that resumes the run in a folder.
+
+        It contains `flags` and the flags that a report does not store (base URL, headers).
+        """
+        url = ("--base-url", mask_urls(self.base_url)) if self.base_url else ()
+        headers = [word for name, _ in self.headers for word in ("--header", f"{name}=...")]
+        return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 
     def as_json(self) -> dict[str, Json]:
         """Return the options for the manifest, with keys in URLs and headers masked.

@@ -187,6 +187,18 @@ def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None =
     )
 
 
+def heading(definition: Definition) -> str:
+    """Return a measure's name with its cut-off as a user would type it: `nDCG[@k]`."""
+    cutoff = {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[definition.cutoff]
+    return definition.title + cutoff
+
+
+def _calls(definition: Definition) -> str:
+    """Return the number of judge calls per sample, in words."""
+    asks = definition.family == "ranked" and definition.labels in {"judge", "best"}
+    return "1 per context" if asks else definition.calls
+
+
 def as_json(definition: Definition) -> dict[str, Json]:
     """Return a measure's definition as a JSON object; an infinite limit of its range is null."""
     return {
@@ -195,14 +207,14 @@ def as_json(definition: Definition) -> dict[str, Json]:
         "formula": definition.formula,
         "doc": definition.doc,
         "needs": list(definition.needs),
-        "calls": definition.cost,
+        "calls": _calls(definition),
         "range": [None if isinf(end) else end for end in definition.range],
         "better": definition.better,
         "cutoff": definition.cutoff,
         "labels": definition.labels,
         "nothing": definition.nothing,
         "reference": definition.reference,
-        "aliases": definition.spellings,
+        "aliases": definition.other_names,
         "params": {
             name: {"default": param.default, "choices": list(param.choices), "meaning": param.meaning}
             for name, param in definition.options.items()
@@ -215,7 +227,8 @@ def facts(definition: Definition) -> Iterator[tuple[str, str]]:
     low, high = definition.range
     ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
     gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()
-    calls = "no judge calls" if definition.cost == "0" else f"judge calls: {definition.cost}"
+    count = _calls(definition)
+    calls = "no judge calls" if count == "0" else f"judge calls: {count}"
     yield "formula", definition.formula
     yield "range", ends if definition.better == "higher" else f"{ends}, lower is better"
     yield "needs", f"{', '.join((*definition.needs, *gold)) or 'nothing'}; {calls}"
@@ -227,8 +240,8 @@ def facts(definition: Definition) -> Iterator[tuple[str, str]]:
             text = "(none)" if param.type is float else "(by the labels)"
         choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
         yield f"{name}={text}", f"{param.meaning}{choices}"
-    if definition.spellings:
-        yield "also spelled", ", ".join(definition.spellings)
+    if definition.other_names:
+        yield "also spelled", ", ".join(definition.other_names)
     if definition.reference:
         yield "source", definition.reference
 
@@ -236,7 +249,7 @@ def facts(definition: Definition) -> Iterator[tuple[str, str]]:
 def described(definition: Definition) -> str:
     """Return the text that `germane measures NAME` prints: name and meaning, then one fact per line."""
     texts = (f"{name}: {text}" for name, text in facts(definition))
-    return "\n".join([f"{definition.heading}  {definition.doc}", "", *texts])
+    return "\n".join([f"{heading(definition)}  {definition.doc}", "", *texts])
 
 
 def listing(definitions: Iterable[Definition]) -> str:
@@ -247,6 +260,6 @@ def listing(definitions: Iterable[Definition]) -> str:
         lower = "; lower is better" if definition.better == "lower" else ""
         source = f"; from {definition.reference}" if definition.reference else ""
         first = definition.doc.partition("\n")[0]  # "" without a docstring
-        head = f"{definition.heading}  {first}"
+        head = f"{heading(definition)}  {first}"
         paragraphs.append(f"{head}\n    = {definition.formula}\n    needs {needs}{lower}{source}")
     return "\n\n".join(paragraphs)

@@ -127,18 +127,7 @@ class Definition:
         return self.name + _spelled(chosen)
 
     @property
-    def heading(self) -> str:
-        """The name with its cut-off as a user would type it: `nDCG[@k]`."""
-        return self.title + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
-
-    @property
-    def cost(self) -> str:
-        """The number of judge calls per sample, in words."""
-        asks = self.family == "ranked" and self.labels in {"judge", "best"}
-        return "1 per context" if asks else self.calls
-
-    @property
-    def spellings(self) -> list[str]:
+    def other_names(self) -> list[str]:
         """The other names of the measure (aliases and presets), sorted."""
         return sorted({*self.aliases, *self.presets})
 

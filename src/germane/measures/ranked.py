@@ -13,7 +13,7 @@ Each formula is a vectorised function from a table of labels to one value per ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from germane.errors import MeasureError
 from germane.measures.declaration import ranked_measure
-from germane.measures.measure import Measure, Param, one_of
+from germane.measures.measure import Param, one_of
 from germane.places.table import (
     CERTAINTY,
     Bools,
@@ -445,20 +445,3 @@ context_relevance = _of_contexts(
     when={"unit": "context"},
     aliases=("context_relevance", "contextual_relevance"),
 )  # fmt: skip
-
-
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return the measures that are reported along with measures of gold labels.
-
-    For each cut-off, this is Judged (the proportion of passages with a label); for RBP, also its residual.
-    """
-    result: dict[Measure, None] = {}
-    for measure in measures:
-        settings, k = measure.settings, measure.k
-        if measure.definition.family == "ranked" and measure.labels == "gold":
-            if settings.get("part") == "score":
-                result[measure(part="residual")] = None
-            if settings.get("part") == "score" or settings.get("holes") == "zero":
-                judged = Judged(over=settings["over"])
-                result[judged if k is None or isinstance(k, float) else judged @ k] = None
-    return [*result]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby, product
@@ -34,7 +34,7 @@ from germane.measures.outcome import (
     refusals,
     safely,
 )
-from germane.measures.ranked import belonging_to
+from germane.measures.ranked import Judged
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats, Ints, LabelChoice
@@ -394,3 +394,20 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
     elif measure.labels != "best" and outcome.why:
         notes.append(outcome.why)
     return replace(outcome, why="; ".join(notes) or None)
+
+
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """Return the measures that are reported along with measures of gold labels.
+
+    For each cut-off, this is Judged (the proportion of passages with a label); for RBP, also its residual.
+    """
+    result: dict[Measure, None] = {}
+    for measure in measures:
+        settings, k = measure.settings, measure.k
+        if measure.definition.family == "ranked" and measure.labels == "gold":
+            if settings.get("part") == "score":
+                result[measure(part="residual")] = None
+            if settings.get("part") == "score" or settings.get("holes") == "zero":
+                judged = Judged(over=settings["over"])
+                result[judged if k is None or isinstance(k, float) else judged @ k] = None
+    return [*result]

@@ -407,13 +407,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
-        gates = [gate.as_json() for gate in self.gates]
-        return {
-            "exit_code": self.exit_code,
-            "passed": self.passed,
-            "reasons": list(self.reasons),
-            "gates": gates,
-        }
+        reasons, gates = list(self.reasons), [gate.as_json() for gate in self.gates]
+        return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}

@@ -297,10 +297,8 @@ def _stage(value: Json) -> Json:
 
 
 def _evidence(value: Json) -> Json:
-    if isinstance(value, str):
-        return {"quote": value}
     if not isinstance(value, dict):
-        return value
+        return {"quote": value} if isinstance(value, str) else value
     made = {key: _whole(inner) if key in {"start", "end"} else inner for key, inner in value.items()}
     return made if made.get("doc") is None else made | {"doc": _at("doc", read_id, made["doc"])}
 

@@ -22,7 +22,7 @@ from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
 from germane.evaluation.plan import Plan
-from germane.evaluation.run import Callbacks, command_to_resume, new_folder, run
+from germane.evaluation.run import Callbacks, new_folder, run
 from germane.evaluation.session import keeps_answers, open_ledger
 from germane.evaluation.spec import Spec, ledger_of
 from germane.folder.files import write_manifest
@@ -134,7 +134,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         if keeps_answers(plan.judge) and not plan.asks_targets:
             plan.check(None)
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)
-        again = command_to_resume(whole, plan.spec)
+        again = plan.spec.to_resume(whole)
         target = FolderWriter(whole).lock()
         try:
             if not (stored or spec.force):
