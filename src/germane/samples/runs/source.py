@@ -240,14 +240,16 @@ def _line_rows(stream: BinaryIO, reading: Reading, *, is_trec: bool) -> Iterator
     line = 1
     for data in _blocks(stream):
         try:
-            yield (blocks.trec_rows if is_trec else blocks.json_rows)(data, line, reading)
+            lists = (blocks.trec_rows if is_trec else blocks.json_rows)(data, line, reading)
+            yield lists
+            line += len(lists.line)  # a row per line
         except blocks.NotPlain:
             if is_trec:
                 yield from records.in_blocks(records.trec_rows(BytesIO(data), line, reading), reading)
             else:
                 values = records.json_records(BytesIO(data), line - 1, reading)
                 yield from records.record_blocks(values, reading)
-        line += data.count(b"\n")
+            line += data.count(b"\n")
 
 
 def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Lists]:
@@ -267,8 +269,9 @@ def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Li
         positions, named = table_columns([cell.strip() for cell in text.split(between)], 1, reading)
         line = 2 if named else 1
         for data in _blocks(stream, b"" if named else first):
-            yield blocks.table_rows(data, line, between, positions, reading)
-            line += data.count(b"\n")
+            lists = blocks.table_rows(data, line, between, positions, reading)
+            yield lists
+            line += len(lists.line)
     except blocks.NotPlain:
         if line == 1:  # the first line is a row, and no block was read
             line, data = 2, data.removeprefix(first)
