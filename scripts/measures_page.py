@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from germane.measures.explaining import facts, heading
+from germane.measures.explaining import facts, heading, other_names
 from germane.measures.measure import Definition, Param, definitions
 
 PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
@@ -75,7 +75,7 @@ def _entry(
     if "Lower is better" in one.doc:
         unusual = [fact.removesuffix(", lower is better") for fact in unusual]
         unusual = [fact for fact in unusual if fact != "range 0 to 1"]
-    named = f"also {', '.join(one.other_names)}" if one.other_names else ""
+    named = f"also {', '.join(other_names(one))}" if other_names(one) else ""
     known = one.reference == "germane" or (before and before.reference == one.reference)
     source = "" if known else _brief(one.reference.removeprefix("germane; "))
     text += [fact[0].upper() + fact[1:] + "." for fact in ("; ".join(unusual), named) if fact]

@@ -193,6 +193,11 @@ def heading(definition: Definition) -> str:
     return definition.title + cutoff
 
 
+def other_names(definition: Definition) -> list[str]:
+    """Return the other names of a measure (aliases and presets), sorted."""
+    return sorted({*definition.aliases, *definition.presets})
+
+
 def _calls(definition: Definition) -> str:
     """Return the number of judge calls per sample, in words."""
     asks = definition.family == "ranked" and definition.labels in {"judge", "best"}
@@ -214,7 +219,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
         "labels": definition.labels,
         "nothing": definition.nothing,
         "reference": definition.reference,
-        "aliases": definition.other_names,
+        "aliases": other_names(definition),
         "params": {
             name: {"default": param.default, "choices": list(param.choices), "meaning": param.meaning}
             for name, param in definition.options.items()
@@ -240,8 +245,8 @@ def facts(definition: Definition) -> Iterator[tuple[str, str]]:
             text = "(none)" if param.type is float else "(by the labels)"
         choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
         yield f"{name}={text}", f"{param.meaning}{choices}"
-    if definition.other_names:
-        yield "also spelled", ", ".join(definition.other_names)
+    if names := other_names(definition):
+        yield "also spelled", ", ".join(names)
     if definition.reference:
         yield "source", definition.reference
 

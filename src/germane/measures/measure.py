@@ -127,11 +127,6 @@ class Definition:
         return self.name + _spelled(chosen)
 
     @property
-    def other_names(self) -> list[str]:
-        """The other names of the measure (aliases and presets), sorted."""
-        return sorted({*self.aliases, *self.presets})
-
-    @property
     def options(self) -> dict[str, Param]:
         """The parameters that a user can set, by name: all parameters except those in `when`."""
         params = {name: param for name, param in self.params.items() if name not in self.when}
