@@ -426,3 +426,8 @@ def test_files_without_a_common_query_show_their_ids(tmp_path: Path) -> None:
     done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv")
     assert done.code == 2
     assert "no query in common: a has 'q1', 'q2' and 1 more, b has 'Q1'; " in done.err
+    assert "without a column id tables pair by query" in done.err
+    for name in "ab":
+        rows = [{"input": {"question": q}, "scores": {"RR": 1}} for q in ("one?", "two?")]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    assert compare(tmp_path / "a.json", tmp_path / "b.json")["RR"].n == 2
