@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from germane.addons import reader_of
+from germane.addons import all_of, reader_of
 from germane.clean import shorten, some_of
 from germane.encoding import encode_records, replace_surrogates, without_surrogates
 from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise
@@ -137,14 +137,19 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of samples in a folder and its subfolders, without hidden files and reports."""
-    paths = []
+    """Return the files of samples in a folder and its subfolders, without hidden files and reports.
+
+    Of a folder that an add-on writes and `germane label` reads, only samples.jsonl contains samples.
+    """
+    paths, markers = list[Path](), all_of("labellers")
     for file in sorted(folder.rglob("*")):
         inside = file.relative_to(folder)
         hidden = any(name.startswith(".") for name in inside.parts)
         if suffix_of(file) in READERS and file.is_file() and not hidden:
             reports = (folder / above / "manifest.json" for above in inside.parents)
-            if not any(report.exists() for report in reports):
+            drafted = any((file.parent / marker).exists() for marker in markers)
+            other = drafted and file.name != "samples.jsonl"
+            if not (other or any(report.exists() for report in reports)):
                 paths.append(file)
     if not paths:
         fix = f"name a file, or add an eval file (.yaml) or samples ({', '.join(READERS)})"

@@ -96,7 +96,8 @@ class TestGold:
                 )
             assert row["cluster"] == row["evidence"][0]["doc"]
         samples = list(read_samples(tmp_path / "d" / "samples.jsonl"))
-        ran = invoke("run", tmp_path / "d" / "samples.jsonl", "-m", "nDCG@10", "-o", tmp_path / "run")
+        assert "12 queries" in invoke("validate", tmp_path / "d").out  # the folder's one file of samples
+        ran = invoke("run", tmp_path / "d", "-m", "nDCG@10", "-o", tmp_path / "run")
         assert "contexts are not known" in ran.out + ran.err
         assert "kept as metadata" not in ran.out + ran.err
         facts = samples[0].metadata["draft"]
