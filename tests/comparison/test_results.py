@@ -312,6 +312,10 @@ def test_percent_needs_its_range(tmp_path: Path) -> None:
 BROKEN = {
     "no id": ("score_a,score_b\n.5,.6\n", "no column has the ids"),
     "a run": ("q1 Q0 d1 1 9.5 tag\nq1 Q0 d2 2 9.1 tag\n", "score a TREC run first: germane rank"),
+    "samples": (
+        '{"id": "q1", "retrieved_contexts": ["x"]}\n' * 2,
+        "score samples first: germane run SAMPLES",
+    ),
     "no numbers": ("id,text\nq1,good\n", "no column has numbers"),
     "an empty id": ("id,RR\nq1,.5\n,.6\n", "a.csv:3: this row has no value in the column id"),
     "a value twice": ("id,RR\nq1,.5\nq1,.6\n", "q1 has 2 values of RR in trial 0"),

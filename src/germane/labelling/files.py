@@ -293,7 +293,7 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
         usual = {fold(name): name for name in (*of_ids, *DOCUMENT_IDS, *_ANSWERS, *_CSV)}
         names = [usual.get(fold(name), name.strip()) for name in header]
         if not {"item", *_ANSWERS} & {*names}:
-            problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
+            problem = f"no column of this file holds the grade; its columns are {', '.join(header)}"[:300]
             problem = problem if names else "this file is empty"
             place = SourceLocation(str(path), start)
             raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)

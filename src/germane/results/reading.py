@@ -19,6 +19,7 @@ from germane.clean import counted, fold, shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_known, is_measure
 from germane.samples.cells import is_missing, named_rows
+from germane.samples.fields import SPELLINGS
 from germane.samples.files import HOLDERS, read_lines, shown_name
 from germane.samples.strictjson import JsonFault, json_in, parse_strict_json
 
@@ -154,6 +155,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     measures = _measures(rows, [name for name in names if name not in naming])
     if not (measures or long):
         fix = "write a column per measure, or the columns id, measure and value"
+        if {"contexts", "qrels"} & {*map(SPELLINGS.get, names)}:
+            fix = "score samples first: germane run SAMPLES -o REPORT, and name the report"
         raise InputError(f"no column has numbers; {have}", fix=fix, place=where)
     return roles, [] if long else measures
 
