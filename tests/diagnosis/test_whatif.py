@@ -71,6 +71,19 @@ def test_the_mean_is_that_of_the_report() -> None:
         assert one.mean == pytest.approx(report[name].mean, abs=1e-12)
 
 
+def test_trials_of_a_case_are_averaged() -> None:
+    """As in the report's mean, however many trials each case has: a case is one win, tie or loss."""
+    trials = [
+        row("b a", {"a": 1}, id="q1", trial=0),
+        row("a b", {"a": 1}, id="q1", trial=1),
+        row("b c", {"a": 1}, id="q2"),
+    ]
+    report = evaluate(trials, "RR")
+    one, lines = found(report)
+    assert (one.mean, one.n, one.total) == (report["RR"].mean, 2, 2) == (0.375, 2, 2)
+    assert (lines["rerank"].mean, lines["rerank"].wins, lines["rerank"].ties) == (0.5, 1, 1)
+
+
 def test_a_judges_labels_do_as_well() -> None:
     """Of the places that were judged: beyond them no k is tried."""
     texts = ["high tide is at noon", "bread", "tide tables", "cake"]

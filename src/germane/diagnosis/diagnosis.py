@@ -132,7 +132,7 @@ Blame: TypeAlias = dict[BlameKind, BlameLine]
 class SystemDiagnosis(Line, kw_only=True):
     """The diagnosis of one system: the changes that would raise a measure, and whether retrieval failed.
 
-    `n` of the system's `total` samples have a value of the measure. `measure` and `mean` are null if the
+    `n` of the system's `total` cases have a value of the measure. `measure` and `mean` are null if the
     report has no ranked measure. `blame` says, for the queries with a reference and a response, whether
     retrieval or generation failed; it is null if there are no such queries. For one system `germane diagnose
     --json` prints this record with a `schema_version`. For several systems it prints a list of these records
@@ -168,7 +168,7 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     except InputError:
         if measure is not None or not any(map(is_shown, blames.values())):
             raise
-        sizes = Counter(sample.system for sample in report.samples())
+        sizes = Counter(system for system, _ in {(sample.system, sample.id) for sample in report.samples()})
         diagnoses = [SystemDiagnosis(system=system, total=total) for system, total in sizes.items()]
     for diagnosis in diagnoses:
         diagnosis.blame = blames.get(str(diagnosis.system))
@@ -205,7 +205,7 @@ def _diagnoses(
         raise InputError(problem, fix="name a measure for which the report has labels, e.g. -m nDCG@10")
     for system, lists in listed.items():
         if lists.samples:
-            yield lists.diagnosis(system, len(systems[system]))
+            yield lists.diagnosis(system, len({sample.id for sample in systems[system]}))
 
 
 class _Lists:
@@ -228,7 +228,16 @@ class _Lists:
             self.left["the sample has passages without a label"] = None
         self.counted = np.flatnonzero(~missing)
         self.samples = [places.samples[row] for row in self.counted.tolist()]
-        self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
+        _, first, self.case = np.unique(
+            [sample.id for sample in self.samples], return_index=True, return_inverse=True
+        )
+        firsts = [self.samples[row] for row in first.tolist()]
+        self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in firsts]
+
+    def per_case(self, values: Floats) -> Floats:
+        """Return the mean value of each case's trials."""
+        means: Floats = np.bincount(self.case, values) / np.bincount(self.case)
+        return means
 
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
         now = self.values(self.measure, self.table)
@@ -239,9 +248,9 @@ class _Lists:
         return SystemDiagnosis(
             system=system,
             measure=str(self.measure),
-            n=len(now),
+            n=len(self.clusters),
             total=total,
-            mean=float(now.mean()),
+            mean=float(self.per_case(now).mean()),
             changes=rows,
             queries=list(self.gains(now, changes)),
             notes=self.notes,
@@ -280,9 +289,8 @@ class _Lists:
 
     def change(self, before: Floats, after: Floats, kind: Any, change: str, **more: float) -> _Changed:
         """Return the row of a change that turns the values `before` into `after`, together with `after`."""
-        by = paired_difference(
-            before, after, clusters=self.clusters, value_range=self.measure.definition.range
-        )
+        both, ends = map(self.per_case, (before, after)), self.measure.definition.range
+        by = paired_difference(*both, clusters=self.clusters, value_range=ends)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
@@ -390,7 +398,7 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
         yield Text(f"\n{clean(diagnosis.system)}", style="bold")
     if diagnosis.mean is not None:
         measured = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
-        over = f"{measured}{counted(diagnosis.total, 'sample')}"
+        over = f"{measured}{counted(diagnosis.total, 'query')}"
         heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]
         title = f"{diagnosis.measure} is {diagnosis.mean:.4f} over {over}; what would change it"
         notes = [
