@@ -47,7 +47,7 @@ def test_a_quiet_run_notes_it_once(tmp_path):
     row = {"id": "q", "query": "q", "qrels": {"D1": 1}, "retrieved_context_ids": ["d1"]}
     (tmp_path / "s.jsonl").write_text(json.dumps(row))
     ran = invoke("run", tmp_path / "s.jsonl", "-m", "RR", "-q", "-o", tmp_path / "report")
-    assert ran.err.count("occurs in no retrieved list") == 1
+    assert ran.err.count("1 of 1 gold id occurs in no retrieved list") == 1
     assert "occurs in no retrieved list" in invoke("report", tmp_path / "report").out
 
 

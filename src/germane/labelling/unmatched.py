@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from germane.clean import some_of
+from germane.clean import counted, some_of
 from germane.samples.runs.formats import MOST_COMPARED
 from germane.types import Sample
 
@@ -35,7 +35,9 @@ def _spelling(name: str) -> str:
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
     """Return a note, printed after a number, that no list contains the gold ids `absent` of `total`."""
-    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
+    note = (
+        f"of {counted(total, 'gold id')} {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
+    )
     note += some_of(absent, _EXAMPLES)
     if listed:
         note += f"; the retrieved ids are like {some_of(list(islice(listed, _EXAMPLES)))}"

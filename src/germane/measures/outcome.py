@@ -243,9 +243,10 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], source: str, *, o
         scales = {people.scale[at] for at in rows if people.labelled[at]}
         other = sorted(scales - ({judged} if best else {"graded", "binary"}))
         if other and best:
+            fix = f", or --scale {other[0]}" if other[0] in {"graded", "binary"} else ""
             broken[number] = skipped(
                 f"labels=best needs one scale, but people's labels are {other[0]} and the judge's {judged}; "
-                "use labels=human or labels=judge, or set --scale to the scale of the labels"
+                f"use labels=human or labels=judge{fix}"
             )
         elif other and open_rel:
             why = f"people's grades are on the scale {other[0]}: set the lowest relevant grade, e.g. rel=2"
