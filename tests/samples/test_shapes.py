@@ -119,6 +119,7 @@ def test_a_row_per_result_is_not_a_row_per_query(rows, code, tmp_path):
         ({"user_input": {"0": "a"}}, "holds columns, not samples"),
         ({"query": "a", "contexts": ["t"]}, "is one sample; write an array"),
         ({"queries": {"1": "a"}, "corpus": {}}, "no array of samples; its keys are 'queries', 'corpus'; "),
+        ({"q1": {"d1": 0.5}}, "give a run, {query: {document: score}}, to germane rank"),
         (None, "no array of samples; write"),
     ],
 )

@@ -232,7 +232,7 @@ def _format(path: Path) -> tuple[Reader, str]:
         with opened(path):
             pass  # the error for a folder or a file packed in another way comes first
         problem = f"samples cannot be read from a file with the extension {suffix!r}"
-        fix = f"save the samples as {' or '.join(READERS)}"
+        fix = f"save the samples as {' or '.join(READERS)}; give a TREC run to germane rank"
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return READERS[suffix]
 
@@ -405,6 +405,8 @@ def _not_an_array(document: Json, path: Path) -> InputError:
         elif isinstance(asked, list | dict):
             problem = "this JSON document holds columns, not samples"
             fix = "write an array of samples; pandas does with to_json(orient='records')"
+        elif document and all(isinstance(value, dict) for value in document.values()):
+            fix = "write an array of samples; give a run, {query: {document: score}}, to germane rank"
     return InputError(problem, fix=fix, place=SourceLocation(str(path), 1))
 
 
