@@ -26,6 +26,7 @@ from germane.types import Json
         (404, '{"detail":"Not Found"}'),
         (404, "404 page not found"),
         (404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}'),
+        (404, '{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}'),
         (404, ""),
         (405, '{"detail":"Method Not Allowed"}'),
     ],
@@ -33,7 +34,7 @@ from germane.types import Json
 def test_a_path_where_nobody_is_hints_at_the_base_url(status: int, raw: str) -> None:
     """In words, without a page of HTML."""
     text = message_of(raw.encode(), status)
-    assert text.endswith("is that the whole base URL? Most end in /v1")
+    assert text.endswith("are the name of the model and the base URL right? Most URLs end in /v1")
     assert "<" not in text
 
 
