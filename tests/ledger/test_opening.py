@@ -69,3 +69,9 @@ def test_a_new_ledger_is_opened_by_several_at_once(tmp_path: Path) -> None:
             barrier = threading.Barrier(4)
             started = [threads.submit(opened, tmp_path / f"{n}.sqlite", barrier) for _ in range(4)]
             assert [one.result() for one in started] == [None] * 4
+
+
+def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A folder of that name, or a disk that is read-only."""
+    with pytest.raises(LedgerError, match="unable to open database file; name a file in a folder that can"):
+        SQLiteLedger(tmp_path)

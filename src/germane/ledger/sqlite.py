@@ -41,6 +41,8 @@ _SYNC_SECONDS = 1.0
 _WAIT_SECONDS = 60
 """Seconds to wait for another program's lock."""
 _CACHE_KIB = 16_000
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 
 
@@ -275,8 +277,8 @@ def _explain(error: Exception, path: Path) -> LedgerError:
     if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # the latter two: a value is unreadable
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
         return LedgerError(f"the ledger {path} is damaged or not an SQLite file: {error}; {way}")
-    busy = code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-    hint = "; another program is writing to it" if busy else ""
+    hint = "; another program is writing to it" if code in _BUSY else ""
+    hint = "; name a file in a folder that can be written" if code in _UNWRITABLE else hint
     return LedgerError(f"the ledger {path} cannot be used: {error}{hint}")
 
 
