@@ -101,7 +101,7 @@ class Asker:
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
         self._useful, self._in_vain = set[int](), Counter[int]()
-        """The judges with a usable answer, and for others the number of requests asked again in vain, by id."""
+        """The ids of judges with a usable answer, and the requests that others were asked again in vain."""
         self._own = dict[str, Judgement]()
         self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
