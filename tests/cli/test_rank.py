@@ -563,3 +563,26 @@ def test_several_systems_in_one_file_are_refused(inside: Cli, tmp_path: Path, na
     )
     (tmp_path / name).write_text(text.replace("dense", "bm25"))
     assert inside("rank", name, "--qrels", "gold", "-m", "RR", "--json").json["measures"]["RR"]["mean"] == 1
+
+
+@pytest.mark.parametrize("name", ["g.csv", "g.jsonl"])
+def test_gold_without_a_known_grade_is_noted(inside: Cli, tmp_path: Path, name: str) -> None:
+    """`relevant` holds yes or no; a column of an unknown name is not read, which a note says."""
+    (tmp_path / "r.run").write_text("q1 Q0 a 1 2 r\nq2 Q0 b 1 2 r\n")
+    rows = [("q1", "a", True), ("q2", "b", False)]
+    for column, mean in (("relevant", 0.5), ("rating", 1.0)):
+        lines = [json.dumps({"query_id": query, "doc_id": doc, column: yes}) for query, doc, yes in rows]
+        if name == "g.csv":
+            lines = [f"query_id,doc_id,{column}", *(f"{query},{doc},{yes}" for query, doc, yes in rows)]
+        (tmp_path / name).write_text("\n".join(lines))
+        ran = inside("rank", "r.run", "--qrels", name, "-m", "RR", "--json")
+        assert ran.json["measures"]["RR"]["mean"] == mean
+        assert ("every row counts as relevant; not read: rating" in ran.err) is (column == "rating")
+
+
+def test_two_columns_of_one_name_are_refused(inside: Cli, tmp_path: Path) -> None:
+    """One of them would be read without a word."""
+    (tmp_path / "gold").write_text("q1 0 a 1\n")
+    (tmp_path / "r.csv").write_text("query_id,doc_id,score,score\nq1,a,1,2\n")
+    ran = inside("rank", "r.csv", "--qrels", "gold")
+    assert (ran.code, "r.csv:1: two columns are named 'score'" in ran.err) == (2, True)

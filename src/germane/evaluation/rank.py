@@ -73,10 +73,11 @@ def rank(
         InputError: No query of the run has gold, or a file cannot be read.
         MeasureError: A measure needs other labels than gold.
     """
+    gold = RowSource(qrels, GOLD, keep_first=duplicates == "first")
     part = rank_part(
-        run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+        run, gold, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
     )
-    return ranked_report([part])
+    return ranked_report([part], notes=gold.notes)
 
 
 def rank_part(

@@ -31,7 +31,18 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
     "system": ("system",),
-    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    "grade": (
+        "grade",
+        "relevance",
+        "rel",
+        "relevant",
+        "label",
+        "judgment",
+        "judgement",
+        "score",
+        "grades",
+        "relevances",
+    ),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
 """Maps each role of a column of runs and qrels to its accepted names, in order of preference.
@@ -257,6 +268,15 @@ class Reading:
                 self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
         return False
 
+    def note_without_grades(self, names: Sequence[str], roles: Mapping[str, str]) -> None:
+        """Add a note if gold has no column of grades among its columns `names`, but columns without a role."""
+        if self.kind is not GOLD or {"grade", "gold"} & roles.keys():
+            return
+        if others := [name for name in names if name not in roles.values()]:
+            text = f"no column holds the grade, so every row counts as relevant; not read: {', '.join(others)[:200]}"
+            if f"{self.name}: {text}" not in self.notes:
+                self.note(text)
+
     def reject(self, fault: InputError) -> None:
         """Raise the error of an invalid row, or store it in `rejected` if invalid rows are skipped."""
         if not self.skip:
@@ -300,7 +320,12 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
         problem = f"this table has no header and {len(head)} columns, instead of {few} to {many}"
         raise InputError(problem, fix=NAME_THEM.format("score"), place=location)
     positions = {role: head.index(column) for role, column in header.items()}
-    if not named:
+    if named and (twice := next((name for name in header.values() if head.count(name) > 1), None)):
+        fix = "rename one of the two columns"
+        raise InputError(f"two columns are named {twice!r}", fix=fix, place=location)
+    if named:
+        reading.note_without_grades(head, header)
+    else:
         if kind is RUN:
             _refuse_shifted(head, location)
             reading.bare = len(head) == 3 and is_number(head[2].encode())
@@ -321,6 +346,7 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
         problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"
         fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"
         raise InputError(problem, fix=fix, place=SourceLocation(reading.name))
+    reading.note_without_grades(names, result)
     return result
 
 

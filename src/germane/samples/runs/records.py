@@ -76,6 +76,8 @@ def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[Row]:
         for values, names in queries:
             if "system" in values:
                 reading.require_one_system(str(values["system"]), names["system"], line)
+            if "doc" in values:
+                reading.note_without_grades(tuple(record), names)
             if reading.kind is RUN:
                 mapped = isinstance(values.get("docs"), Mapping)
                 reading.mapped = reading.mapped is not False and mapped
@@ -196,11 +198,22 @@ def _value(value: Any, reading: Reading) -> float:
     """Return a score or grade as float. Raises Invalid for another value, or a grade that is not whole."""
     if reading.kind is RUN:
         return _number(value, "score", reading)
-    number = float(value) if isinstance(value, bool) else _number(value, "grade", reading)
+    yes = (
+        value
+        if isinstance(value, bool)
+        else _TRUTH.get(value.casefold())
+        if isinstance(value, _Cell)
+        else None
+    )
+    number = _number(value, "grade", reading) if yes is None else float(yes)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise Invalid(problem, "write e.g. 0, 1 or 2")
     return number
+
+
+_TRUTH = {"true": True, "false": False, "yes": True, "no": False}
+"""The words for grades 1 and 0 in a cell of gold, in lower case."""
 
 
 class _Cell(str):
