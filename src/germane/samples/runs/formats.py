@@ -269,11 +269,12 @@ class Reading:
         return False
 
     def note_without_grades(self, names: Sequence[str], roles: Mapping[str, str]) -> None:
-        """Add a note if gold has no column of grades among its columns `names`, but columns without a role."""
+        """Add a note if gold has columns, among those in `names`, that are not read, and none with grades."""
         if self.kind is not GOLD or {"grade", "gold"} & roles.keys():
             return
         if others := [name for name in names if name not in roles.values()]:
-            text = f"no column holds the grade, so every row counts as relevant; not read: {', '.join(others)[:200]}"
+            unread = ", ".join(others)[:200]
+            text = f"no column holds the grade, so every row counts as relevant; not read: {unread}"
             if f"{self.name}: {text}" not in self.notes:
                 self.note(text)
 
