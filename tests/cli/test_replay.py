@@ -76,6 +76,17 @@ def test_a_missing_answer_is_named_and_never_green(
     assert "1 of relevance" in again.out
     assert "1 of support" in again.out
     assert "germane ledger export" in " ".join(again.out.split())
+    assert "no answer in it fits" not in again.out
+
+
+def test_answers_of_another_judge_are_told_from_missing_ones(
+    inside: Cli, recorded: tuple[list[str], Ran]
+) -> None:
+    """Here another URL, as where OPENAI_BASE_URL was set when they were asked."""
+    words, _ = recorded
+    ran = inside(*words, "--replay", "answers.jsonl", "-o", "again", "--base-url", "http://127.0.0.1:9/v1")
+    said = " ".join(ran.json["verdict"])
+    assert (ran.code, "no answer in it fits: the judge's model, URL (OPENAI_BASE_URL)" in said) == (3, True)
 
 
 def test_a_missing_answer_stays_missing_when_the_run_is_continued(
