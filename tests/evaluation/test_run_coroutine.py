@@ -15,7 +15,7 @@ import asyncio, sys, threading
 from germane import evaluate
 from germane.judges import LLMJudge
 
-rows = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}"]} for n in range(120)]
+rows = [{"id": str(n), "query": f"what is {n}", "contexts": [f"it is {n}"]} for n in range(120)]
 
 async def cell():
     try:

@@ -131,7 +131,7 @@ async def aevaluate(
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric)
     if isinstance(who, LabelsJudge):
-        settings = settings.with_judge(who.name)
+        settings = settings.with_judge(str(who.identity["reads"]))
     parsed = [Gate.parse(gate) for gate in ([gates] if isinstance(gates, str) else gates)]
     queried = None if target is None else _target_of(target, workers)
     jobs: Iterable[Job] = (Job(sample=sample, graders=graders) for sample in questions)
