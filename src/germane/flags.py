@@ -266,7 +266,7 @@ FLAGS = (
     Flag("--timeout", "run", JUDGE, "Wait at most this many seconds for an answer of the judge. Default: 120.", float, value="SECONDS", least=0.1, holds="part"),
     Flag("-j --jobs", "run", JUDGE, "Send at most N judge requests at the same time. Default: as many as the endpoint can handle, up to 64.", int, value="N", least=1, setting=(int,), judge="concurrency", holds="part"),
     Flag("--against", "run", JUDGE, "Judge relevance against one of: auto (the query, and the reference if there is one), query, reference, response or criterion.", value="TEXT", setting=(str,), in_file=True),
-    Flag("--scale", "run,label", JUDGE, "Use graded (0-3) or binary grades.", setting=(str,), also={"label": "Default: the judge's scale."}),
+    Flag("--scale", "run,label", JUDGE, "Use graded (0-3) or binary grades.", setting=(str,), choices=("graded", "binary"), also={"label": "Default: the judge's scale."}),
     Flag("--rubric", "run", JUDGE, "Grade passages by `trec` (the criteria of TREC and UMBRELA) or `usefulness` (for writing the answer).", setting=(str,)),
     Flag("--reading", "run", JUDGE, "Ask all questions about the same passage or response in one request (fused), or send one request per question (single).", default="fused", setting=(str,), in_file=True, judge="reading", choices=("fused", "single")),
     Flag("--batch", "run", JUDGE, "Ask about up to N passages of a query in one request.", int, value="N", default=1, least=1, setting=(int,), in_file=True, judge="batch"),

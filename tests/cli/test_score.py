@@ -49,6 +49,17 @@ def test_a_report_is_not_written_over_its_own_rows(inside: Cli, tmp_path: Path, 
     assert inside("report", "r", "-o", "r/scores.csv").code == 0
 
 
+def test_a_report_is_no_samples(inside: Cli, tmp_path: Path) -> None:
+    """`run` and `validate` of a report's folder name the command that computes measures from it."""
+    data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
+    inside("run", data, "-m", "context_precision@3", "--judge", "lexical", "-o", "r")
+    for verb in ("run", "validate"):
+        ran = inside(verb, "r")
+        assert ran.code == 2
+        assert "this folder is a report, not samples" in ran.out + ran.err
+        assert "germane score r -m MEASURES" in ran.out + ran.err
+
+
 def test_a_stored_report_is_held_against_a_baseline_and_sliced(inside: Cli, tmp_path: Path) -> None:
     """`score` knows --baseline, --fail-on-regression and --by as `run` does, and decides a report's own gates anew."""
     common = {"query": "q", "qrels": {"d": 1}}

@@ -154,6 +154,9 @@ def data_files(folder: Path) -> list[Path]:
     if not paths:
         fix = f"name a file, or add an eval file (.yaml) or samples ({', '.join(READERS)})"
         problem = "this folder has no eval file and no file of samples"
+        if (folder / "manifest.json").exists():
+            problem = "this folder is a report, not samples"
+            fix = f"to compute measures from it, write germane score {folder} -m MEASURES"
         raise InputError(problem, fix=fix, place=SourceLocation(str(folder)))
     return paths
 
