@@ -164,7 +164,7 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 def some_of(names: Sequence[str], most: int = 10) -> str:
     """Return the first `most` names joined by commas, each cut to 60 characters, "and N more"."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shorten(name, 60) for name in names[:most]) + more
+    return ", ".join(shorten(name, 60, end=30) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:

@@ -40,6 +40,19 @@ def test_labels_that_differ_have_signs_of_their_own(inside: Cli, tmp_path: Path)
     assert ("□ gold 0, ■ human 3" in printed, "■ gold 1, □ human 0" in printed) == (True, True)
 
 
+def test_long_ids_are_told_apart_by_their_ends(inside: Cli, tmp_path: Path) -> None:
+    """URLs of chunks: in the table of ranks, of stages and of a comparison."""
+    urls = [
+        f"https://docs.example.com/a/manual/of/many/pages/and/chapters.html#section-{n}" for n in range(2)
+    ]
+    row = {"id": "q1", "query": "q", "retrieved_context_ids": urls[:1], "qrels": {urls[1]: 1}}
+    for name, ids in (("a", urls[:1]), ("b", urls)):
+        data = write_jsonl(tmp_path / f"{name}.jsonl", {**row, "retrieved_context_ids": ids})
+        inside("run", data, "-m", "RR", "-o", name)
+    for words in (("explain", "b", "q1"), ("stages", "a"), ("compare", "a", "b")):
+        assert "section-1" in inside(*words).out.partition("missing")[0]
+
+
 def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_path: Path) -> None:
     """Ids, queries, passages and reasons with escapes in them are printed without; so are errors that quote them."""
     hostile = "\x1b[31mred\x1b]0;title\x07\u202e"

@@ -303,7 +303,8 @@ def _moved(query: MovedLine) -> str:
     ranks = ""
     if changed:
         (name, old, new), others = changed[0], len(changed) - 1
-        ranks = f"{shorten(name, 32)}: {old or '-'} -> {new or '-'}{f' and {others} more' if others else ''}"
+        more = f" and {others} more" if others else ""
+        ranks = f"{shorten(name, 32, end=18)}: {old or '-'} -> {new or '-'}{more}"
     head = f"  {query.change:+.4f}  {shorten(query.sample, 40)} "
     room = _LINE - len(head) - len(ranks) - 2
     question = shorten(query.query, max(room, 24)) or f"{query.a:.4f} -> {query.b:.4f}"

@@ -423,7 +423,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
         table.notes.append(f"and {more:,} more: -q or --json prints every document")
     for document in documents:
         where = f"lost at {document.lost}" if document.where == "lost" else document.where
-        names = shorten(document.sample, 40), shorten(document.document, 60), where
+        names = shorten(document.sample, 40), shorten(document.document, 60, end=30), where
         table.add([*names, document.grade, *(rank or "-" for rank in document.ranks.values())])
     if documents:
         yield table

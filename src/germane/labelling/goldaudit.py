@@ -100,7 +100,7 @@ def gold_document(audit: GoldAudit) -> TextDocument:
     suspects = Table(["doubt", "query", "document", "gold", "judges"], "rllrl")
     for suspect in audit.suspects[:_MOST_SHOWN]:
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect.grades)
-        query, document = shorten(suspect.query, 60), shorten(suspect.id, 60)
+        query, document = shorten(suspect.query, 60), shorten(suspect.id, 60, end=30)
         suspects.add([f"{suspect.doubt:.2f}", query, document, suspect.gold, grades])
     places = counted(audit.places, "document")
     head = f"{places} with a gold label and a grade of {judges}; relevant in the gold from grade {audit.counts_from}"

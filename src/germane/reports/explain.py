@@ -420,7 +420,8 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
             grade = label.grade  # True and False are shown as yes and no, but 1 and 0 are grades
             word = words[grade] if grade is None or isinstance(grade, bool) else grade
             labels.append(f"{signs[label.relevant]} {label.source} {word}")
-        name, score = shorten(context.id or "", 24), "" if context.score is None else f"{context.score:g}"
+        name = shorten(context.id or "", 24, end=14)
+        score = "" if context.score is None else f"{context.score:g}"
         table.add([context.rank, ", ".join(labels) or "· unjudged", name, score])
     head, *lines = table.plain()
     indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)

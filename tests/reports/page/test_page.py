@@ -352,7 +352,9 @@ class TestParts:
         self, browser: Browser, tmp_path: Path, width: int
     ) -> None:
         """Ids of passages have room beside what became of them, and lines join the rows of their ranks."""
-        ids = [f"collections.abc.module_{n}.function_name" for n in range(12)]
+        ids = [
+            f"https://docs.example.com/{'collections.abc/' * 6}module_{n}.function_name" for n in range(12)
+        ]
         contexts = [{"id": name, "text": name} for name in ids]
         rows = [
             {"id": f"q{n}", "query": f"question {n}", "qrels": {ids[3]: 1}, "contexts": contexts[:10]}
@@ -386,6 +388,8 @@ class TestParts:
               const box = one.getBoundingClientRect(); return Math.abs(box.y + box.height / 2 - ends[side]); }))); }"""
         )
         assert max(distances) < 2
+        go(page, "query?id=q1")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
         go(page, "queries")
         heads = page.locator("thead th").all_inner_texts()
         assert heads[:2] == ["id", "query"]
