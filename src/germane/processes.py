@@ -1,21 +1,27 @@
-"""Runs the user's programs (graders, targets) with a minimal environment, an output limit and a timeout."""
+"""Runs the user's programs (graders, targets) with a minimal environment, an output limit and a timeout.
+
+It also calls the user's functions (targets, judges) in threads.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from germane.samples.files import check_trusted
 
-__all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program"]
+__all__ = ["MAX_STDOUT", "Finished", "child_environment", "in_thread", "run_program", "submitted"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -138,3 +144,33 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     # so that a script that calls `germane` finds the running installation
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Run a function in a daemon thread, so that the process can end although the function hangs."""
+    threading.Thread(target=work, daemon=True).start()
+
+
+def submitted(
+    call: Callable[[], Any], run: Callable[[Callable[[], object]], object] = in_thread
+) -> Future[Any]:
+    """Let `run` execute `call`, in the context of the caller; return a Future of the result."""
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = context.run(call)
+        except StopIteration:  # asyncio could not raise it, and would wait forever
+            future.set_exception(RuntimeError("the function raised StopIteration; give next() a default"))
+        except BaseException as error:
+            future.set_exception(error)
+            if isinstance(error, KeyboardInterrupt):  # interrupts germane; it is no error of the sample
+                raise
+        else:
+            future.set_result(result)
+
+    run(work)
+    return future

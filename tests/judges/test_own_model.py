@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import pytest
 
 from germane import InputError, JudgeError, evaluate
 from germane.judges import LLMJudge, load_judge
+from germane.judges.client.retry import RetryPolicy
 
 SAMPLES = [{"query": "why are there tides", "contexts": ["the moon", "coffee"]}]
 
@@ -111,6 +113,21 @@ def test_a_function_that_raises_is_named() -> None:
         mean(broken)
     with pytest.raises(JudgeError, match="instead of a string"):
         mean(lambda _prompt: 3)
+
+
+def test_a_function_that_hangs_is_left_behind() -> None:
+    """The evaluation ends at the timeout, and not when the function does."""
+    ended, gone = list[str](), threading.Event()
+
+    def hang(prompt: str) -> str:
+        gone.wait(20)
+        ended.append(prompt)
+        return "{}"
+
+    with pytest.raises(JudgeError, match="no answer within"):
+        evaluate(SAMPLES, "context_precision", judge=LLMJudge(hang, retry=RetryPolicy(read=0.1, attempts=1)))
+    assert not ended
+    gone.set()
 
 
 def test_what_could_only_be_sent_to_a_server_is_refused() -> None:

@@ -31,6 +31,7 @@ def made(sample): return Sample(id="x", query="x", response=sample.id, contexts=
 def of_case(case): return case.expected_outcome or "none"
 def raises(query): raise KeyError("no index")
 def leaves(query): raise SystemExit("bye")
+def ends(query): return next(iter([]))
 def nothing(query): return None
 def broken(query): return {"contexts": [{"text": "t", "grade": 9}]}
 def endless(query): loop = []; loop.append(loop); return loop
@@ -118,6 +119,7 @@ def test_documents_and_arrays_of_libraries(function):
     [
         ("raises", "KeyError: 'no index'"),
         ("leaves", "SystemExit: bye"),
+        ("ends", "RuntimeError: the function raised StopIteration; give next"),
         ("nothing", "the answer has the unknown type NoneType"),
         ("endless", "contains itself"),
         ("nameless", r"contexts\[0\] is a value of type object, not a passage; write a string or an object"),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import importlib
 import inspect
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +19,7 @@ from germane.errors import InputError, Invalid, SourceLocation, TargetError, des
 from germane.evalfiles import Case
 from germane.evalfiles.model import Texts
 from germane.judging.caller import callers_thread
+from germane.processes import in_thread, submitted
 from germane.targets.target import Target
 
 _HINTS = {
@@ -103,14 +101,11 @@ class PythonTarget(Target):
             result = self._called(first)
             return list(result) if isinstance(result, Iterator) else result
 
-        def in_thread(work: Callable[[], object]) -> None:
-            threading.Thread(target=work, daemon=True).start()
-
         try:
             if inspect.iscoroutinefunction(self._called):
                 return await asked()
             run = callers_thread() if self.in_calling_thread else in_thread
-            result = await asyncio.wrap_future(_submit(asked, run))
+            result = await asyncio.wrap_future(submitted(asked, run))
             return await result if inspect.isawaitable(result) else result
         except (TargetError, KeyboardInterrupt, GeneratorExit):
             raise
@@ -126,27 +121,6 @@ class PythonTarget(Target):
     def in_calling_thread(self) -> bool:
         """True if the function is synchronous and `workers` is 1; the calling thread then runs it."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
-
-
-def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
-    """Let `run` execute `call`, for example in another thread; return a Future of the result."""
-    future: Future[Any] = Future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            result = context.run(call)
-        except BaseException as error:
-            future.set_exception(error)
-            if isinstance(error, KeyboardInterrupt):  # interrupts germane; it is no error of the sample
-                raise
-        else:
-            future.set_result(result)
-
-    run(work)
-    return future
 
 
 @contextmanager

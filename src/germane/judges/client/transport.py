@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -19,6 +20,7 @@ from germane.judges.client.chat import chat_completion
 from germane.judges.client.providers import Service
 from germane.judges.client.retry import TransportError
 from germane.judges.judge import GaveUp
+from germane.processes import submitted
 from germane.types import Json
 from germane.version import __version__
 
@@ -188,7 +190,10 @@ class FunctionTransport:
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         value: Any = turns if self._chats else prompt_of(turns)
         try:
-            answer = self._function(value) if self._awaits else await asyncio.to_thread(self._function, value)
+            if self._awaits:
+                answer = self._function(value)
+            else:
+                answer = await asyncio.wrap_future(submitted(partial(self._function, value)))
             answer = await answer if inspect.isawaitable(answer) else answer
         except (AnswerError, GaveUp):
             raise
