@@ -248,7 +248,7 @@ FLAGS = (
     Flag("--limit", "run", DATA, "Use only the first N cases.", int, value="N", least=1),
     Flag("--sample", "run", DATA, "Use only N cases, drawn at random.", int, value="N", least=1),
     Flag("--until", "run", DATA, "Judge cases in random order until the interval of every judged measure is at most +-WIDTH, e.g. 0.02.", float, value="WIDTH", least=0.0001),
-    Flag("--seed", "run,compare,label", DATA, "Set the random seed for", int, value="N", default=0,
+    Flag("--seed", "run,compare,label", DATA, "Set the random seed for", int, value="N", default=0, least=0,
          also={"run": "--sample and --until.", "compare": "splitting the queries: the best system is chosen on one half and scored on the other.", "label": "drawing the items to label."}),
     Flag("--systems", "compare", DATA, "Compare these systems within one report, or use this system from each report; repeatable.", value="NAME", many=True),
     Flag("--skill", "init", DATA, "Write a skill file for coding agents (SKILL.md) instead of the example.", bool),
@@ -291,7 +291,7 @@ FLAGS = (
          "With --again: send at most N requests at the same time.", int, value="N", least=1),
     Flag("--max-cost", "audit", MONEY, "With --again: stop before the calls cost more than this.", float, value="USD", least=0),
     Flag("--price", "audit", MONEY, "With --again: set the judge's price in US dollars per million input/output tokens, e.g. 0.15/0.60.", value="IN/OUT", read=prices),
-    Flag("--seed", "audit", DATA, "With --again: set the random seed.", int, value="N", default=0),
+    Flag("--seed", "audit", DATA, "With --again: set the random seed.", int, value="N", default=0, least=0),
     Flag("--gold", "audit", JUDGE, "List documents graded differently by judges and gold labels.", bool),
     Flag("--all", "audit", JUDGE, "Also use labels of items not drawn at random.", bool, name="every"),
     # measures

@@ -150,14 +150,14 @@ def test_words_come_in_any_order() -> None:
         "--metric",
         "RR",
         "--seed",
-        "-3",
+        "3",
         "--",
         "--odd",
     ]
     found = parse("run", "", words)
     assert found["paths"] == ["a.yaml", "b.yaml", "--odd"]
     assert found["measures"] == ["AP", "RR"]
-    assert (found["jobs"], found["max_cost"], found["seed"], found["quiet"]) == (4, 2.5, -3, True)
+    assert (found["jobs"], found["max_cost"], found["seed"], found["quiet"]) == (4, 2.5, 3, True)
     assert parse("rank", "", ["-", "--qrels", "g"])["runs"][0].name == "-"
 
 

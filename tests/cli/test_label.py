@@ -238,6 +238,7 @@ def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
         (("--budget", "0"), "expected an integer >= 1"),
         (("--kind", "support"), "no claims to label"),
         (("--scale", "0-4"), "expected graded or binary"),
+        (("--seed", "-1"), "expected an integer >= 0"),
         (("--import", "none.csv"), "no file"),
         (("--guideline", "none.md"), "cannot be read"),
     ],

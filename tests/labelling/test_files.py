@@ -246,6 +246,11 @@ def test_damaged_files_are_errors_with_their_place(
         ("a.jsonl", "{\n", "a.jsonl:1:2: the JSON ends too early"),
         ("a.jsonl", '{"sample": "q1"}\n', "no usable answer"),
         ("a.jsonl", '{"grade": 1}\n', "does not name the passage that it labels"),
+        (
+            "a.jsonl",
+            '{"item": "a", "kind": "relevance", "rank": 1}\n',
+            "no usable answer",
+        ),  # a row of places.jsonl
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
         ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
         ("a.csv", "sample,id,grade\nq1,other,1\n", "no row of 1 names a passage .*, as 'q0' and 'd0.0'"),

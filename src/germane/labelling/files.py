@@ -254,7 +254,8 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale, value = str(row.get("scale") or ""), row.get(name)
-    if not name and "item" in row:  # the person was unsure, or took the answer back
+    answered = not {*_ANSWERS}.isdisjoint(row)
+    if not name and answered and "item" in row:  # the person was unsure, or took the answer back
         return None, scale or "graded"
     if isinstance(value, str):
         text = value.strip().casefold()
