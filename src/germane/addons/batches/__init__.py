@@ -22,7 +22,7 @@ ADDON = Addon(
         Flag("PATH...", "questions", DATA, "Read eval files, samples, folders of them, or a report with unanswered questions.", name="paths"),
         Flag("FILE...", "answers", DATA, "Read the engine's answers (JSON Lines).", Path, name="files"),
         *borrowed("questions", "run", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
-        Flag("--seed", "questions", DATA, "Set the --sample seed.", int, value="N", default=0, least=0, unset=True),
+        Flag("--seed", "questions", DATA, "Set the --sample seed.", int, value="N", default=0, unset=True),
         Flag("-o --output", "questions", OUTPUT, "Write the requests to this file (JSON Lines).", Path, value="FILE", required=True, at_url="refused"),
         *borrowed("answers", "run", "--ledger", "--json"),
     ],

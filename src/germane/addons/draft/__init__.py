@@ -28,7 +28,7 @@ ADDON = Addon(
         Flag("--language", "draft", DATA, "Write the questions in this language. Default: the language of the passage.", value="NAME"),
         Flag("--pool", "draft", DATA, "Read your retriever's results (samples or a TREC run, matched by question id), to find other documents that answer a question, as with BM25; they never become gold; repeatable.", Path, value="RUN", many=True),
         Flag("--target", "draft", DATA, "Query your retriever for the same purpose as --pool.", value="NAME"),
-        Flag("--seed", "draft", DATA, "Set the random seed for drawing passages.", int, value="N", default=0, least=0),
+        Flag("--seed", "draft", DATA, "Set the random seed for drawing passages.", int, value="N", default=0),
         Flag("--allow-personal", "draft", DATA, "Accept questions that contain e-mail addresses, telephone numbers or account numbers.", bool),
         Flag("-o --output", "draft", OUTPUT, "Write the test set to this folder.", Path, value="DIR", default=Path("evals/draft"), at_url="refused"),
         Flag("--dry-run", "draft", MONEY, "Print the expected calls, tokens and price, and what would be sent; make no calls.", bool),
