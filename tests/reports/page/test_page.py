@@ -430,14 +430,14 @@ class TestLabels:
         expect(page.locator("main")).to_contain_text("9 of ")
         page.keyboard.press("u")
         page.keyboard.press("3")
-        expect(page.get_by_role("button", name="Download")).to_contain_text("10 labels")
+        expect(page.get_by_role("button", name="Download")).to_contain_text("11 labels")  # "unsure" is one
         page.reload()
         with page.expect_download() as download:
             page.get_by_role("button", name="Download").click()
         assert download.value.suggested_filename == "labels.jsonl"
         rows = [json.loads(line) for line in Path(download.value.path()).read_bytes().splitlines()]
         labels = list(map(load_label, rows))
-        assert [label.answer for label in labels] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 3]
+        assert [label.answer for label in labels] == [0, 1, 2, 3, 0, 1, 2, 3, 0, None, 3]
         samples = {one.id: one for one in Report.open(folder / "now").samples()}
         for label in labels:
             mine = samples[label.sample]
@@ -445,9 +445,9 @@ class TestLabels:
             assert label.item == relevance_item(mine.query, contexts[(label.rank or 0) - 1].text)
             assert (label.who, label.scale, label.queue, label.blind) == ("Ada", "graded", "random", True)
             assert label.design is not None
-            assert label.design["probability"] == pytest.approx(10 / label.design["population"])
+            assert label.design["probability"] == pytest.approx(11 / label.design["population"])
             assert label.design["design"] == "queries"  # context_precision is in the report
-        assert len({label.item for label in labels}) == 10
+        assert len({label.item for label in labels}) == 11
 
     def test_what_was_downloaded_is_imported_and_audited(
         self,

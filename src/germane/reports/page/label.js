@@ -4,7 +4,7 @@ import { verdicts } from "./query.js";
 
 const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
 const GRADES = ["unrelated", "related, does not answer", "answers in part", "answers"];
-/** @typedef {{answer: any, scale: string, at: string, blind: boolean} | {unsure: true}} Answer */
+/** @typedef {{answer: any, scale: string, at: string, blind: boolean}} Answer: a grade, or null if unsure */
 let state = { who: "", scale: "graded", at: 0, answers: {}, past: [] };
 let home = null;
 let help = false;
@@ -50,7 +50,7 @@ async function draw() {
   const done = Object.keys(state.answers).length;
   const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (event) => { state.who = event.target.value; keep(); } })),
     el("label", null, "Scale", el("select", { onchange: (event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
-    el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
+    el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${done} ${done === 1 ? "label" : "labels"})`));
   const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random ${report.label.design.design === "queries" ? "whole queries" : "passages of every query"}, of ${report.label.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}. Your answers stay in this browser until you download them; nothing is sent.`), ...report.label.corrects.map((text) => el("p", { class: "quiet" }, data(text)))];
   if (at >= total) {
     put(main, ...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
@@ -59,7 +59,7 @@ async function draw() {
   const { query, facts, context } = await placeAt(at);
   const answer = state.answers[at];
   if (answer) seen.add(at);
-  const pressed = (value) => String(Boolean(answer && "answer" in answer && answer.answer === value && answer.scale === state.scale));
+  const pressed = (value) => String(Boolean(answer && answer.answer === value && answer.scale === state.scale));
   const buttons = state.scale === "graded"
     ? GRADES.map((word, grade) => el("button", { type: "button", "aria-pressed": pressed(grade), onclick: () => give(grade) }, el("kbd", null, grade), ` ${word}`))
     : [{ value: true, key: "y", word: "relevant" }, { value: false, key: "n", word: "not relevant" }].map(({ value, key, word }) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
@@ -67,7 +67,7 @@ async function draw() {
     el("h2", null, data(queries.query[query])),
     facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
     el("section", { class: "card passage", "aria-label": "Passage" }, data(context.passage, "p")),
-    el("div", { class: "answers", role: "group", "aria-label": "Your answer" }, ...buttons, el("button", { type: "button", onclick: unsure, "aria-pressed": String(Boolean(answer && "unsure" in answer)) }, el("kbd", null, "u"), " unsure")),
+    el("div", { class: "answers", role: "group", "aria-label": "Your answer" }, ...buttons, el("button", { type: "button", onclick: () => give(null), "aria-pressed": String(answer?.answer === null) }, el("kbd", null, "u"), " unsure")),
     answer ? el("p", null, "Others: ", ...verdicts(context.labels)) : el("p", { class: "quiet" }, "Others' verdicts are shown once you have answered."),
     el("p", null, el("button", { type: "button", onclick: () => go(-1), disabled: at === 0 }, "← Previous (k)"), " ", el("button", { type: "button", onclick: () => go(1) }, "Next (j) →"), " ", el("button", { type: "button", onclick: undo, disabled: !state.past.length }, "Undo (z)"), " ", el("button", { type: "button", onclick: toggle }, "Keys (?)")),
     ...helped());
@@ -75,7 +75,7 @@ async function draw() {
 
 function helped() {
   if (!help) return [];
-  const keys = [["0 1 2 3", "grade"], ["y n", "relevant, not relevant"], ["u", "unsure: no label"], ["z", "undo"], ["j k", "next, previous"], ["?", "this help"]];
+  const keys = [["0 1 2 3", "grade"], ["y n", "relevant, not relevant"], ["u", "unsure"], ["z", "undo"], ["j k", "next, previous"], ["?", "this help"]];
   return [el("dl", { class: "facts" }, ...keys.flatMap(([key, word]) => [el("dt", null, el("kbd", null, key)), el("dd", null, word)]))];
 }
 
@@ -85,11 +85,7 @@ function toggle() {
 }
 
 function give(value) {
-  answered({ answer: value, scale: typeof value === "boolean" ? "binary" : "graded", at: new Date().toISOString(), blind: !seen.has(state.at) });
-}
-
-function unsure() {
-  answered({ unsure: true });
+  answered({ answer: value, scale: state.scale, at: new Date().toISOString(), blind: !seen.has(state.at) });
 }
 
 /** @param {Answer} answer */
@@ -119,21 +115,17 @@ function go(by) {
   draw();
 }
 
-function rows() {
-  return Object.values(state.answers).filter((answer) => "answer" in answer).length;
-}
-
 async function download() {
   const lines = [];
   // The order is nested: whoever stops after n labels has a sample of the same design, about n of the population.
   const { design: drawn, population, share } = report.label;
-  const design = { ...drawn, budget: rows(), population, probability: (share * rows()) / population };
+  const budget = Object.keys(state.answers).length;
+  const design = { ...drawn, budget, population, probability: (share * budget) / population };
   for (const [at, answer] of Object.entries(state.answers)) {
-    if (!("answer" in answer)) continue;
     const { query, call, rank, item } = await placeAt(Number(at));
     lines.push(JSON.stringify({
       item, kind: "relevance", answer: answer.answer, scale: answer.scale, who: state.who || null, at: answer.at, queue: "random",
-      design, blind: answer.blind, guideline: report.label.guideline, reason: null,
+      design, blind: answer.blind, guideline: report.label.guideline, reason: answer.answer === null ? "unsure" : null,
       sample: queries.id[query], system: report.systems[queries.system[query]], call: call + 1, rank: rank + 1,
     }));
   }
@@ -153,7 +145,7 @@ export function pressedKey(event) {
   const key = event.key;
   if (state.scale === "graded" && /^[0-3]$/.test(key)) give(Number(key));
   else if (state.scale === "binary" && (key === "y" || key === "n")) give(key === "y");
-  else if (key === "u") unsure();
+  else if (key === "u") give(null);
   else if (key === "z") undo();
   else if (key === "j") go(1);
   else if (key === "k") go(-1);
