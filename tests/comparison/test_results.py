@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from germane import compare
+from germane.errors import InputError
 from tests.command import invoke
 
 MEASURES = ("nDCG@10", "RR", "P@5")
@@ -435,3 +436,9 @@ def test_files_without_a_common_query_show_their_ids(tmp_path: Path) -> None:
         rows = [{"input": {"question": q}, "scores": {"RR": 1}} for q in ("one?", "two?")]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     assert compare(tmp_path / "a.json", tmp_path / "b.json")["RR"].n == 2
+
+
+def test_scores_in_memory_are_written_to_a_file_first(ranked: Path) -> None:
+    """What pytrec_eval returns is no report."""
+    with pytest.raises(InputError, match=r"cannot read scores from a dict; .*json.dump"):
+        compare(ranked / "a.json", {"q1": {"RR": 1.0}})  # type: ignore[arg-type]

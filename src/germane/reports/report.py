@@ -366,7 +366,7 @@ _SLACK = 1e-9  # how far a value may be outside its measure's range
 
 
 def open_together(
-    values: Iterable[ReportData | str | Path],
+    values: Iterable[Any],
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
@@ -381,6 +381,9 @@ def open_together(
     for value in values:
         if isinstance(value, ReportData):
             opened.append(value)
+        elif not (isinstance(value, str) or hasattr(value, "__fspath__")):
+            fix = "give a report, its path, or a file: json.dump({query: {measure: value}}, file)"
+            raise InputError(f"compare() cannot read scores from a {type(value).__name__}", fix=fix)
         elif (is_file := Path(value).is_file()) and (results := read_results(value)) is not None:
             opened.append((shown_name(value), results))
         else:  # the differences are corrected, not these means
