@@ -11,7 +11,7 @@ import pytest
 
 from germane.ledger.sqlite import SQLiteLedger
 from germane.types import Judgement
-from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.conftest import Cli, started, write_jsonl
 
 EXIT_SIGPIPE = 141
 NO_LEDGER = (
@@ -195,3 +195,20 @@ def test_ctrl_c_while_the_report_is_made(
         done = inside("run", "d.jsonl", "-m", "RR", "-o", "r", "-o", "r.html")
     assert (done.code, done.err.splitlines()[-1]) == (130, f"germane: interrupted; {said}")
     assert inside(*said.partition(": germane ")[2].split()).code == 0
+
+
+def test_two_interruptions_end_a_target_in_the_main_thread(tmp_path: Path) -> None:
+    """The first waits for the target, which blocks the loop; the second ends it, without a traceback."""
+    twice = "signal.raise_signal(signal.SIGINT); signal.raise_signal(signal.SIGINT)"
+    (tmp_path / "app.py").write_text(
+        f"import pathlib, signal\ndef search(query): {twice}; pathlib.Path('went_on').touch()\n"
+    )
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: s, provider: python, function: 'app:search', path: ., workers: 1}]"
+    )
+    write_jsonl(tmp_path / "data.jsonl", {"query": "q", "qrels": {"d": 1}})
+    with started(["run", "data.jsonl", "--target", "s", "-m", "RR", "-o", "r"], tmp_path) as process:
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert said.decode().splitlines() == ["germane: interrupted; continue with: germane run --resume r"]
+    assert not (tmp_path / "went_on").exists()

@@ -124,16 +124,17 @@ def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
     waiting: list[Callable[[], object]] = []
 
     def step() -> None:
+        if not left:
+            restore()
         waiting.pop()()
 
     def take(_number: int, _frame: object) -> None:
         if waiting:
             restore()
+            loop.set_exception_handler(lambda *_: None)  # the loop ends: nobody awaits its tasks any more
             raise KeyboardInterrupt
         waiting.append(left.pop(0))
         loop.call_soon_threadsafe(step)
-        if not left:
-            restore()
 
     with suppress(ValueError):  # not the main thread
         for number in _SIGNALS:
