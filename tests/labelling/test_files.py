@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from germane.errors import InputError
-from germane.labelling.files import export_labels, import_labels
+from germane.labelling.files import LabelFile, export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, label_tasks
 from germane.reports.report import Report
 from germane.tables.labels import TAKEN_BACK, UNSURE, dump_label
@@ -297,6 +297,13 @@ def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(InputError, match=message):
         import_labels(tmp_path / name, report, "ann")
+
+
+def test_labels_of_an_odd_kind_are_of_no_passage(tmp_path: Path) -> None:
+    """A kind that is no text is not relevance."""
+    (tmp_path / "a.jsonl").write_text('{"sample": "q1", "id": "d1.2", "grade": 1, "kind": ["x"]}\n')
+    with pytest.raises(InputError, match="no label of a passage"):
+        LabelFile(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize("between", [0, 600], ids=["near", "far"])

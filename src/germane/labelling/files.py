@@ -145,7 +145,7 @@ class LabelFile:
         self.path, self.is_used = path, False
         labels = []
         for location, row in _rows_of(path)[0]:
-            if row.get("kind") in {None, "relevance"}:
+            if (row.get("kind") or "relevance") == "relevance":
                 answer, scale = _answer(row, location)
                 fields = {"kind": "relevance", "answer": answer, "scale": scale}
                 fields["item"] = row.get("item") or "\n".join(_document(row, location))
