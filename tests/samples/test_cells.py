@@ -148,6 +148,9 @@ def test_ids_joined_in_a_cell_are_noted(ids, verb, tmp_path):
         (f"{BREAD};{CATS}", True),
         ("bread needs yeast;cats sleep", True),
         ("Bread needs yeast|Cats sleep", True),
+        (f"{BREAD}\n\n{CATS}", True),
+        (f"1. {BREAD}\n2. {CATS}", True),
+        (f"{BREAD}\n{CATS}\n\n", False),
         ("It is P(A|B); then, of course, A &amp; B hold, e.g. here.", False),
         ("Use --format json|csv, etc.; it is 1,000.5 fast.", False),
         ("| a | b |\n| - | - |", False),
@@ -158,7 +161,7 @@ def test_passages_joined_in_a_cell_are_noted(cell, noted, tmp_path):
     pd.DataFrame([{"input": "a", "retrieval_context": cell}]).to_csv(tmp_path / "rows.csv", index=False)
     ran = invoke("run", tmp_path / "rows.csv", "-m", "context_precision", *LEXICAL, "-o", tmp_path / "report")
     assert ran.code == 0
-    assert ("several passages joined by | or ; in 1 row" in ran.err) == noted
+    assert ("several passages joined by |, ; or lines in 1 row" in ran.err) == noted
 
 
 def test_a_menu_among_many_passages_is_not_noted(tmp_path):

@@ -191,8 +191,10 @@ def is_joined_ids(text: str) -> bool:
 
 _JOINED_PASSAGES = re.compile(
     r"""[.!?]["')\]]?(?:\s*\|\s*\S|[;,](?=[^\W\d_a-z]))|[^\W\d_]{3}(?:\|(?=[^\W\d_a-z])|;(?=[^\W\d_]))"""
+    r"""|\S[ \t\r]*\n(?:[ \t\r]*\n\s*\S|\s*\[?2[].):]\s)"""
 )
-"""Matches a separator of joined passages: `|` or `;` after a sentence, or between words without a space."""
+"""Matches a separator of joined passages: `|` or `;` after a sentence or between words without a space, a
+blank line, or a line that begins with the number 2."""
 _ENTITY = re.compile(r"&#?\w+;")
 
 
@@ -244,7 +246,7 @@ _DOUBTS = {
         'write several ids as a list: ["d1", "d2"]',
     ),
     "passages": (
-        "the field {!r} looks like several passages joined by | or ; in {}, but was read as one",
+        "the field {!r} looks like several passages joined by |, ; or lines in {}, but was read as one",
         'write several passages as a list: ["first", "second"]',
     ),
 }
