@@ -307,3 +307,20 @@ def no_judge(names: Sequence[str]) -> InputError:
     """Return the InputError for measures (`names`) that need a judge although no judge is named."""
     fix = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
     return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
+
+
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """Return the measures that are reported along with measures of gold labels.
+
+    For each cut-off, this is Judged (the proportion of passages with a label); for RBP, also its residual.
+    """
+    result: dict[Measure, None] = {}
+    for measure in measures:
+        settings, k = measure.settings, measure.k
+        if measure.definition.family == "ranked" and measure.labels == "gold":
+            if settings.get("part") == "score":
+                result[measure(part="residual")] = None
+            if settings.get("part") == "score" or settings.get("holes") == "zero":
+                judged = Measure.parse(f"Judged(over={settings['over']})")
+                result[judged if k is None or isinstance(k, float) else judged @ k] = None
+    return [*result]

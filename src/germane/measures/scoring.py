@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby, product
@@ -22,7 +22,7 @@ from msgspec.structs import replace as replace_fields
 
 from germane.clean import blank
 from germane.measures.bounds import bounds, least_level, open_holes, sample_means
-from germane.measures.declaration import STRICT, Grader, graders_of
+from germane.measures.declaration import STRICT, Grader, belonging_to, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import (
     NOTHING_RELEVANT,
@@ -34,7 +34,6 @@ from germane.measures.outcome import (
     refusals,
     safely,
 )
-from germane.measures.ranked import Judged
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats, Ints, LabelChoice
@@ -394,20 +393,3 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
     elif measure.labels != "best" and outcome.why:
         notes.append(outcome.why)
     return replace(outcome, why="; ".join(notes) or None)
-
-
-def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return the measures that are reported along with measures of gold labels.
-
-    For each cut-off, this is Judged (the proportion of passages with a label); for RBP, also its residual.
-    """
-    result: dict[Measure, None] = {}
-    for measure in measures:
-        settings, k = measure.settings, measure.k
-        if measure.definition.family == "ranked" and measure.labels == "gold":
-            if settings.get("part") == "score":
-                result[measure(part="residual")] = None
-            if settings.get("part") == "score" or settings.get("holes") == "zero":
-                judged = Judged(over=settings["over"])
-                result[judged if k is None or isinstance(k, float) else judged @ k] = None
-    return [*result]

@@ -9,8 +9,8 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 from germane.folder.tables import Tables
+from germane.measures.declaration import belonging_to
 from germane.measures.measure import Measure
-from germane.measures.scoring import belonging_to
 from germane.places.table import Source
 from germane.reports.summary import Basis, MeasureSummary, Sampled, known_measure, summarise
 from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine
