@@ -90,3 +90,14 @@ def test_missing_gold_is_named(inside: Cli, report: str) -> None:
     ran = inside("explain", report, "sweet", "RR")
     assert "missing gold: d9 (grade 1)" in ran.out
     assert "no context came back" in ran.out
+
+
+def test_the_first_of_much_missing_gold_is_named(inside: Cli, tmp_path: Path) -> None:
+    """The best grades first; `--json` has all."""
+    gold: dict[str, Json] = {f"d{n}": 1 + (n == 50) for n in range(60)}
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "q", "contexts": [], "qrels": gold})
+    inside("run", data, "-m", "RR", "-o", "r")
+    printed = " ".join(inside("explain", "r", "q").out.split())
+    assert "missing gold: d50 (grade 2), d0 (grade 1)" in printed
+    assert "d18 (grade 1) and 40 more" in printed
+    assert len(inside("explain", "r", "q", "--json").json["missing"]) == 60

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType, json
 
-from germane.clean import clean, shorten
+from germane.clean import clean, shorten, some_of
 from germane.encoding import Line, batched
 from germane.errors import InputError
 from germane.judging.stored_answers import StoredAnswers
@@ -389,7 +389,7 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
     if not facts.calls:
         yield from ("", "no context came back")
     if facts.missing:
-        names = ", ".join(f"{clean(gold.id)} (grade {gold.grade})" for gold in facts.missing)
+        names = some_of([f"{gold.id} (grade {gold.grade})" for gold in facts.missing], 20)
         yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
     for row in facts.measures:
         yield ""
