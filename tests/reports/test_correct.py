@@ -201,6 +201,13 @@ def test_one_person_who_is_unsure_bounds_a_measure_of_one_grade(tmp_path: Path, 
     assert unsure.mean_bounds[0] <= (one.mean or 0) <= unsure.mean_bounds[1]
 
 
+def test_measures_that_labels_cannot_correct_say_so(tmp_path: Path) -> None:
+    """Statements have no labels, whoever labels passages."""
+    report = label(report_at(tmp_path / "r", f"{REL} context_relevancy"))
+    assert report[REL].corrected is not None
+    assert report["context_relevancy"].corrected_why == "people's labels cannot correct this measure"
+
+
 def test_chosen_labels_correct_nothing(tmp_path: Path) -> None:
     """Targeted labels are where the judge is doubtful: their mean is not a mean of all."""
     report = label(report_at(tmp_path / "r"), 40, queue="targeted")

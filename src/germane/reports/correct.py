@@ -248,6 +248,8 @@ class Corrections:
         if not self._drawn and not any(map(self.all_labelled, _KINDS)):
             return None, "no labels were drawn at random"
         rows = self.terms(summary)
+        if not (rows.measure.name in VERDICT_MEANS or reads_verdicts(rows.measure, self._settings)):
+            return None, "people's labels cannot correct this measure"
         if not rows.items:
             return None, "no passage or claim whose verdict this measure uses has a label of a person"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
