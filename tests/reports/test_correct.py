@@ -20,6 +20,7 @@ from germane.questions.relevance import Relevance
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.statistics.correction import POPULATIONS, Design
+from germane.testing import FakeJudge
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
 from tests.statistics.test_correction import corrected_query_mean
 
@@ -203,7 +204,7 @@ def test_one_person_who_is_unsure_bounds_a_measure_of_one_grade(tmp_path: Path, 
 
 def test_measures_that_labels_cannot_correct_say_so(tmp_path: Path) -> None:
     """Statements have no labels, whoever labels passages."""
-    report = label(report_at(tmp_path / "r", f"{REL} context_relevancy"))
+    report = label(report_at(tmp_path / "r", f"{REL} context_relevancy", judge=FakeJudge()))
     assert report[REL].corrected is not None
     assert report["context_relevancy"].corrected_why == "people's labels cannot correct this measure"
 
