@@ -6,7 +6,7 @@ one by one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,12 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
     NotPlain for quoted cells and other irregular lines.
     """
     value = reading.kind.value if reading.kind.value in positions else "rank"
-    if b'"' in data or not {"query", "doc", value} <= positions.keys() or "system" in positions:
-        raise NotPlain("a row is not only one document id and one number, without quotes")
+    if b'"' in data or not {"query", "doc", value} <= positions.keys():
+        raise NotPlain("a row is not one document id and one number, without quotes")
     fields = _LineFields(data, between)
+    if "system" in positions:
+        systems = fields.texts(positions["system"])
+        _require_one(systems.hashed(np.zeros(len(systems), np.int64)).tolist(), systems[0], line, reading)
     query, doc = fields.texts(positions["query"]), fields.texts(positions["doc"])
     numbers, ranks = fields.numbers(positions[value]), None
     if reading.rises and "rank" in positions and value != "rank":
@@ -93,8 +96,11 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
             raise NotPlain("a line is blank or not an object")
         keys = {*map(tuple, records)}
         names = roles_of(keys.pop(), kind, reading.columns)
-        if keys or not {"query", "doc", kind.value} <= names.keys() or "system" in names:
+        if keys or not {"query", "doc", kind.value} <= names.keys():
             raise NotPlain("the lines have different keys, or are not single results")
+    if "system" in names:
+        systems = [str(record[names["system"]]) for record in records]
+        _require_one(systems, systems[0], line, reading)
     roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
     query, doc, *numbers = ([record[names[role]] for record in records] for role in roles)
     kinds = {type(number) for values in numbers for number in values}
@@ -107,6 +113,13 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
     return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
+def _require_one(systems: Sequence[object], first: str, line: int, reading: Reading) -> None:
+    """Raise NotPlain if the rows are of several systems, and InputError if not of that of the rows above."""
+    if len({*systems}) > 1:
+        raise NotPlain("the rows are of several systems, and the row with the second one must be named")
+    reading.require_one_system(first, "system", line)
+
+
 def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading) -> Lists:
     """Return the rows of a polars DataFrame, each of which is one result or one grade.
 
@@ -114,8 +127,11 @@ def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading
     NotPlain for other frames, for missing values, and for ids and numbers of other types.
     """
     value = reading.kind.value
-    if not hasattr(frame, "collect_schema") or names.keys() - {"rank"} != {"query", "doc", value}:
+    if not hasattr(frame, "collect_schema") or names.keys() - {"rank", "system"} != {"query", "doc", value}:
         raise NotPlain("the rows are not results in a polars DataFrame")
+    if "system" in names and len(frame):
+        systems = [str(system) for system in frame[names["system"]].unique()]
+        _require_one(systems, systems[0], line, reading)
     ids: list[Texts] = []
     for column in (frame[names["query"]], frame[names["doc"]]):  # of strings or whole numbers
         texts = column.cast(str) if column.dtype.is_integer() else column
