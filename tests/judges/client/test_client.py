@@ -19,7 +19,7 @@ from germane.judges.llm import LLMJudge
 from germane.judges.panel import PanelJudge
 from germane.questions.relevance import Relevance
 from germane.types import Json
-from tests.server import Act, ModelServer
+from tests.server import Act, Asked, ModelServer
 
 QUICK = RetryPolicy(connect=5, read=10, deadline=30, backoff=0.01)
 IMPATIENT = replace(QUICK, read=1)
@@ -298,6 +298,23 @@ class TestCircuit:
             pytest.raises(JudgeError, match=r"not a JSON object: data: .*choices"),
         ):
             ask(judge_of(server), passages(1))
+
+    def test_a_refusal_that_repeats_the_request_names_one_field(self) -> None:
+        """FastAPI's: what else stands in the request is not taken for refused."""
+
+        def strict(asked: Asked) -> Act | None:
+            fault = {"loc": ["body", "response_format"], "msg": "Input is invalid", "input": asked.json}
+            return (
+                Act(status=422, body=json.dumps({"detail": [fault]}))
+                if "response_format" in asked.json
+                else None
+            )
+
+        with ModelServer(strict) as server:
+            (reply,) = ask(judge_of(server), passages(1))
+        assert reply.error is None
+        assert server.asked[-1].json["temperature"] == 0.1
+        assert server.asked[-1].json["messages"][0]["role"] == "system"
 
     def test_a_dead_endpoint_that_hangs_is_given_up(self) -> None:
         """Nobody is asked again after the outage."""

@@ -61,6 +61,10 @@ def test_a_redirect_names_where_to() -> None:
             '{"success": false, "errors": [{"message": "No such model", "code": 5007}]}',
             "No such model (5007)",
         ),
+        (
+            '{"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs are not permitted", "input": {"seed": 1}}]}',
+            "Extra inputs are not permitted (body, tools)",
+        ),
         ('{"error": true, "message": "no"}', "no"),
         ('{"status": "ok"}', '{"status": "ok"}'),
         ("[" * 100_000, "[" * 500),

@@ -110,7 +110,7 @@ class TransportError(Exception):
 UNKNOWN = 200  # the status of a body that is neither an answer nor an error that can be recognized
 
 _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_WORDS_OF_ERRORS = "error errors message detail code param metadata raw cause innererror"
+_WORDS_OF_ERRORS = "error errors message detail msg loc code param metadata raw cause innererror"
 """Fields in which servers put error messages; OpenRouter puts the provider's message into `metadata.raw`."""
 
 
