@@ -95,17 +95,6 @@ def test_a_refusal_between_two_requests_of_a_group(inside: Cli, tmp_path: Path, 
         assert not server.asked[-1].named[0].endswith("_list")
 
 
-@pytest.mark.parametrize("usable", [0, 1])
-def test_a_model_without_usable_answers(inside: Cli, tmp_path: Path, usable: int) -> None:
-    """It is given up after 30 requests that were asked again in vain; with one usable answer, all are asked."""
-    rows = [{"query": f"what {n}", "contexts": [f"a {k}" for k in range(5)]} for n in range(10)]
-    data = write_jsonl(tmp_path / "data.jsonl", *rows)
-    with ModelServer(lambda asked: None if asked.number < usable else Act(text="no")) as server:
-        ran = inside(*words(data, server, "-j", 1), env=KEY)
-        given_up = "gave no usable answer to the first 30 requests: no usable answer in 3 attempts" in ran.err
-        assert (ran.code, given_up, server.count) == ((3, False, 148) if usable else (2, True, 90))
-
-
 def test_a_report_states_what_all_sessions_cost(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Stopped: what was spent is printed and in the manifest. Continued: the sum of all sessions, and nothing cached."""
     with ModelServer() as server:

@@ -32,9 +32,6 @@ __all__ = ["Asker"]
 if TYPE_CHECKING:
     from germane.ledger.store import GroupCommit, Ledger
 
-_IN_VAIN = 30
-"""The number of requests asked again in vain after which a judge without any usable answer is given up."""
-
 _log = logging.getLogger("germane")
 
 
@@ -100,8 +97,6 @@ class Asker:
         self._keep, self._earlier = keep, earlier
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
-        self._useful, self._in_vain = set[int](), Counter[int]()
-        """The ids of judges with a usable answer, and the requests that others were asked again in vain."""
         self._own = dict[str, Judgement]()
         self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
@@ -227,8 +222,6 @@ class Asker:
         """Return a stored judgement as an answer and count it as reused; None if the judge must be asked."""
         if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
-        if answer.usable:
-            self._useful.add(id(judge))
         self._usage_log.reused(judge, question, answer)
         return answer
 
@@ -407,7 +400,6 @@ class Asker:
         ]
         cut_off = self._failure if stopped else None
         self._usage_log.paid(judge, [answer.judgement for _, answer in both], stopped=cut_off is not None)
-        self._check_useful(judge, [answer for _, answer in both])
         kept = [pair for pair in both if judge.stored and judge.kept and pair[1].judgement.error is None]
         rows = [row for _, answer in kept for row in (answer.judgement, *answer.children)]
         stored = dict[str, Judgement]()
@@ -428,16 +420,6 @@ class Asker:
                 continue
             first = stored.get(value.key, answer.judgement)
             self._settle(value, answer if first is answer.judgement else self.read(value.question, first))
-
-    def _check_useful(self, judge: Judge, answers: Sequence[Answer]) -> None:
-        """Stop if no answer of a judge is usable, because all others would be paid for in vain too."""
-        if any(answer.usable for answer in answers):
-            self._useful.add(id(judge))
-        elif id(judge) not in self._useful and "reasked" in answers[0].judgement.provenance:
-            self._in_vain[id(judge)] += 1
-            if self._in_vain[id(judge)] == _IN_VAIN:
-                problem = f"{judge.name} gave no usable answer to the first {_IN_VAIN} requests"
-                self._break(JudgeError(f"{problem}: {answers[-1].judgement.error}; use another model"))
 
     def _settle(self, pending: Pending, answer: Answer) -> None:
         self._pending.pop(pending.key, None)
