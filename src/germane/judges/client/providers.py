@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from germane.clean import mask_urls
 from germane.errors import InputError, JudgeError, MissingKey
 from germane.judges.client.retry import check_number
-from germane.samples.files import check_unmasked
+from germane.samples.files import check_unmasked, nearest
 
 __all__ = ["PROVIDERS", "Service"]
 
@@ -140,10 +140,10 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider_name, _, model = map(str.strip, name.partition(":"))
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
-        raise InputError(
-            f"unknown provider {provider_name!r}",
-            fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
-        )
+        near = nearest(provider_name, ("labels", "gold", "lexical", *PROVIDERS))
+        fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}, as in openai:{model or provider_name}"
+        fix = f"did you mean {near}{name[len(provider_name) :]}?" if near else f"{fix}; {_ANY}"
+        raise InputError(f"unknown provider {provider_name!r}", fix=fix)
     model = model or provider.model
     if not model:
         fix = f"write {provider_name}:MODEL"
@@ -177,6 +177,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     return service
 
 
+_ANY = "any OpenAI-compatible server: openai:MODEL@URL"
 _URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
