@@ -115,6 +115,16 @@ def test_quiet_still_prints_what_failed(inside: Cli, data: Path, gate: str, said
     assert bool(ran.err) is bool(said)
 
 
+def test_the_name_of_a_local_judge_in_capitals(inside: Cli, tmp_path: Path) -> None:
+    """`--judge Labels` is `labels`; a misspelt judge is told the one that was probably meant."""
+    context = {"text": "the tide", "relevant": True}
+    data = write_jsonl(tmp_path / "data.jsonl", {"query": "tide", "contexts": [context]})
+    small, capital = (inside("run", data, "--judge", name, "--json").json for name in ("labels", "Labels"))
+    assert small["measures"] == capital["measures"]
+    assert capital["measures"]["context_precision"]["mean"] == 1
+    assert "did you mean openai:gpt-4o?" in inside("run", data, "--judge", "opnai:gpt-4o").err
+
+
 def test_nine_verdicts_of_ten_give_exact_bounds(inside: Cli, tmp_path: Path) -> None:
     """One unlabelled context of ten: incomplete, with the bounds that enumerating both answers gives."""
     grades: list[int | None] = [3, 0, None, 2, 0, 0, 1, 3, 0, 2]

@@ -398,13 +398,13 @@ def default_measures(
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
         needed = f"the default measures need retrieved contexts, which the data do not have{hint}"
         raise InputError(f"no measure is named, and {needed}", fix=fix, place=place)
-    by = "from people's labels" if judge == "labels" else f"judged by {judge}"
+    by = "from people's labels" if judge.casefold() == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
     if gold:
         sources[_OF_GOLD] = "from gold labels (qrels)"
     if judge:
         sources[_OF_RELEVANCE] = by
-    if references and not set(judge.split()) <= {"labels", "gold"}:
+    if references and not set(judge.casefold().split()) <= {"labels", "gold"}:
         sources[_OF_REFERENCES] = f"{by} against the references"
     if not sources:
         fix = (

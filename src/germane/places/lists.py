@@ -155,7 +155,8 @@ class Settings:
 
     def with_judge(self, name: str) -> Settings:
         """Return these settings for a judge; the names "labels" and "gold" set `judged_by`."""
-        return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
+        known = name.casefold()
+        return replace(self, judged_by=cast("Any", known if known in {"labels", "gold"} else ""))
 
     @property
     def asked(self) -> dict[str, str]:
