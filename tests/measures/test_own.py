@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from germane import evaluate
+from germane import compare, evaluate
 from germane.errors import InputError, MeasureError
 from germane.measures import Measure, parse_measures
 from germane.measures.measure import definitions
@@ -136,3 +136,27 @@ class TestAFile:
         first, second = evaluate(SAMPLES, f"{path}:faulty").scores()
         assert first.value == 1.0
         assert (second.status, second.why) == ("error", "faulty raised ZeroDivisionError: division by zero")
+
+    @pytest.mark.parametrize("value", ["float('nan')", "None", "'x'"])
+    def test_an_impossible_outcome_is_an_error_of_its_sample(self, tmp_path, name, value):
+        """An Outcome that is ok has a finite number."""
+        text = f"from germane.measures import Outcome\ndef {name}(sample):\n    return Outcome({value})\n"
+        score, _ = evaluate(SAMPLES, f"{write(tmp_path, text)}:{name}").scores()
+        assert (score.status, score.value) == ("error", None)
+        assert score.why.startswith(f"{name} raised ")
+
+    def test_values_outside_the_declared_range_bound_nothing(self, tmp_path):
+        """A score that is missing could have any value, in a mean, a gate and a difference."""
+        path = write(tmp_path, "def size(sample):\n    return 1 / sample.metadata['size']\n")
+
+        def sized(*sizes):
+            rows = [
+                {**SAMPLES[0], "id": str(at), "metadata": {"size": size}} for at, size in enumerate(sizes)
+            ]
+            return evaluate(rows, f"{path}:size", gates="mean(size)>=5")
+
+        small, large, broken = sized(10, 5, 0), sized(0.1, 0.2, 0.1), sized(0.1, 0.1, 0)
+        assert small["size"].mean_bounds == pytest.approx((0.1, 0.4333), abs=1e-4)
+        assert compare(small, large)["size"].interval_why == "missing scores could have any value"
+        assert (broken["size"].interval, broken.to_json()["measures"]["size"]["mean_bounds"]) == (None, None)
+        assert broken.verdict.gates[0].outcome == "undecided"

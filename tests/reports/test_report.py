@@ -102,6 +102,8 @@ def test_saved_under_a_known_ending_a_report_is_that_file(tmp_path: Path, ending
     assert (tmp_path / f"x.{ending}").stat().st_size > 100
     for name in ("report", "v1.2"):
         assert report.save(tmp_path / name).folder == tmp_path / name
+    with pytest.raises(InputError, match=r"ends in \.pdf, which is not a report format"):
+        report.save(tmp_path / "x.pdf")
 
 
 def test_a_picture_and_a_table_are_saved_under_their_endings(

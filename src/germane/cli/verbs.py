@@ -277,6 +277,9 @@ def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
 
 def _value_of(flag: Flag, text: str) -> Any:
     """Return the value of a flag that is written as the string `text`."""
+    if text == "-" and flag.kind is Path and flag.group == OUTPUT:
+        problem = f"{flag.long} - is not a file: it takes neither stdin nor stdout"
+        raise InputError(problem, fix="name a file (--json and --trec print on stdout)")
     if flag.kind is Path and "://" in text and flag.at_url != "kept":
         if flag.at_url == "refused":
             problem = (

@@ -19,7 +19,7 @@ from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.samples.contexts import hint_at_contexts
 from germane.tables.scores import WITHOUT_IDS
-from germane.types import Context, Sample, Status
+from germane.types import Context, Sample, Score, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,10 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
-        return result if isinstance(result, Outcome) else ok(float(result))
+        if not isinstance(result, Outcome):
+            return ok(float(result))
+        Score(sample=name, measure=name, type=name, value=result.value, status=result.status, why=result.why)
+        return result
     except Decided as end:
         return end.outcome
     except Missing as missing:

@@ -143,13 +143,13 @@ class Report(ReportData):
         of scores), and the formats of add-ons. Returns this report, or, after a folder was written, the
         report in that folder.
 
-        Raises InputError if the folder contains the report of another evaluation and `force` is False, or if
-        another process is writing to the folder.
+        Raises InputError if the extension is another word (.pdf), if the folder contains the report of another
+        evaluation and `force` is False, or if another process is writing to the folder.
         """
         from germane.reports.formats import known_format, write
 
         path = Path(path)
-        if known_format(path) and not path.is_dir():
+        if (known_format(path) or path.suffix[1:].isalpha()) and not path.is_dir():
             write(self, path)
             return self
         target = FolderWriter(path).lock()

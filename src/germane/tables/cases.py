@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +121,8 @@ class CaseScores:
         if ok.all():
             low = high = value
         else:
+            if value[ok].min(initial=inf) < span[0] - 1e-9 or value[ok].max(initial=-inf) > span[1] + 1e-9:
+                span = -inf, inf  # the range that was declared is not the measure's
             low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
             high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
         case = self.case[self.table.sample[rows[due]]]
