@@ -150,10 +150,9 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
-        if not isinstance(result, Outcome):
-            return ok(float(result))
-        Score(sample=name, measure=name, type=name, value=result.value, status=result.status, why=result.why)
-        return result
+        if isinstance(result, Outcome):
+            Score(sample=name, measure=name, type=name, value=result.value, status=result.status, why=result.why)
+        return result if isinstance(result, Outcome) else ok(float(result))
     except Decided as end:
         return end.outcome
     except Missing as missing:
