@@ -151,7 +151,8 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
         if isinstance(result, Outcome):
-            Score(sample=name, measure=name, type=name, value=result.value, status=result.status, why=result.why)
+            value, status, why = result.value, result.status, result.why
+            Score(sample=name, measure=name, type=name, value=value, status=status, why=why)
         return result if isinstance(result, Outcome) else ok(float(result))
     except Decided as end:
         return end.outcome
