@@ -176,6 +176,16 @@ def test_a_judge_without_a_key_leaves_no_report(
     assert not list(tmp_path.glob("germane-reports/*"))
 
 
+def test_a_target_that_cannot_be_opened_leaves_no_report(inside: Cli, tmp_path: Path) -> None:
+    """Nobody was asked: a mistake in the targets file is mended, and the run begins anew."""
+    data = write_jsonl(tmp_path / "s.jsonl", {"query": "When?", "qrels": {"d1": 1}})
+    for entry in ("cli, command_template: echo", "python, function: 'none:ask'"):
+        (tmp_path / "targets.yaml").write_text(f"targets: [{{name: t, provider: {entry}}}]")
+        done = inside("run", data, "-m", "RR", "--target", "t")
+        assert (done.code, done.out) == (2, "")
+        assert not list(tmp_path.glob("germane-reports/*")), entry
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [

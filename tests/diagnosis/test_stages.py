@@ -123,9 +123,17 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         ("fusion", 1, 0),
         ("rerank", 0, 1),
     ]
-    assert found.notes == [
-        "1 of 2 samples lacks a stage that others have; for it, the list of the previous stage is used"
-    ]
+    (note,) = found.notes
+    assert note.startswith("1 of 2 samples lacks a stage that others have; for it, the list of the previous")
+
+
+@pytest.mark.parametrize("other", [{"contexts": [{"id": "a"}]}, {"stages": lists("hybrid", "a")}])
+def test_a_sample_with_other_stages_adds_no_loss(other: dict[str, Any]) -> None:
+    """Its contexts, or its own stage, are no first stage in which the others lose documents."""
+    row = {"query": "a", "qrels": {"a": 1}}
+    rows = [{**row, "id": "q1", "stages": lists("bm25 rerank", "a x", "a")}, {**row, "id": "q2", **other}]
+    (found,) = stages_of(samples_from(rows))
+    assert [(line.recall, line.lost, line.saved) for line in found.stages] == [(1.0, 0, 0)] * 3
 
 
 @pytest.mark.parametrize(

@@ -155,18 +155,18 @@ def _document_ranks(
         at = 0  # a new name is inserted after the name that precedes it in the sample
         for name, _ in lists:
             if name not in names:
-                names.insert(at, name)
+                names.insert(len(names) if name == _CONTEXTS else at, name)  # contexts are final
             at = names.index(name) + 1
     if partly := sum(len(lists) < len(names) for _, lists in samples):
         lack, pronoun = ("lacks", "it") if partly == 1 else ("lack", "them")
         affected = f"{partly} of {counted(len(samples), 'sample')} {lack} a stage that others have"
-        notes.append(f"{affected}; for {pronoun}, the list of the previous stage is used")
+        notes.append(f"{affected}; for {pronoun}, the list of the previous stage (else of the next) is used")
     lengths: list[list[int]] = []
     rows: list[tuple[int, str, int, list[int]]] = []
     for number, (sample, lists) in enumerate(samples):
         ranks_of, filled = dict(lists), list[Ranks]()
         for name in names:
-            filled.append(ranks_of.get(name, filled[-1] if filled else {}))
+            filled.append(ranks_of.get(name, filled[-1] if filled else lists[0][1]))
         lengths.append([len(ranks) for ranks in filled])
         for document, grade in (sample.qrels or {}).items():
             if grade >= rel:

@@ -188,7 +188,7 @@ class _Run:
         self.cases: list[PlannedCase] | None = None
         self.jobs: list[Job] | None = None
         """The answered cases of the current stage; None without targets: cases are then read one by one."""
-        self.models: dict[str, dict[str, str]] = {}
+        self.asked_targets, self.models = False, dict[str, dict[str, str]]()
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
         self.stages: Stages | None = None
@@ -221,11 +221,11 @@ class _Run:
             asyncio.run(in_own_loop(self._work()))
             report, complete = self._report(), True
         except InputError:  # a bad line was found before anything was judged
-            self._undo(asked=self.cases is not None)
+            self._undo(asked=self.asked_targets)
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
             spent = self.session.asker.spent
-            asked = self.cases is not None or bool(spent.calls or spent.cached)
+            asked = self.asked_targets or bool(spent.calls or spent.cached)
             if isinstance(failure, MissingKey) and self._undo(asked=asked):
                 raise
             if type(failure) is JudgeError and self.existed and self._undo(asked=True):
@@ -329,7 +329,7 @@ class _Run:
             for (name, _), target in targets.items():
                 if models := target.models.model_dump(exclude_none=True):
                     self.models[name] = models
-            parts = self.share.of if self.share else 1
+            self.asked_targets, parts = True, self.share.of if self.share else 1
             answered = await interruptibly(self.session.ask_targets(asked, targets, progress, parts=parts))
         for target in targets.values():
             self.folder.tables.notes.update(target.notes)

@@ -40,8 +40,8 @@ class GoldDocument(Line, kw_only=True):
 class GoldAudit(Line, kw_only=True):
     """The document that `germane audit --gold --json` prints: the documents with the most doubtful gold.
 
-    A gold grade of `counts_from` or more means relevant. `places` is the number of documents whose gold
-    labels were checked, because a judge graded them. `suspects` lists the most doubtful documents first.
+    A gold grade of `counts_from` or more means relevant. `places` is the number of documents that
+    were checked, because a judge graded them. `suspects` lists the most doubtful documents first.
     """
 
     schema_version: Literal[1] = 1
@@ -103,5 +103,6 @@ def gold_document(audit: GoldAudit) -> TextDocument:
         query, document = shorten(suspect.query, 60), shorten(suspect.id, 60, end=30)
         suspects.add([f"{suspect.doubt:.2f}", query, document, suspect.gold, grades])
     places = counted(audit.places, "document")
-    head = f"{places} with a gold label and a grade of {judges}; relevant in the gold from grade {audit.counts_from}"
+    from_grade = f"relevant in the gold from grade {audit.counts_from}"
+    head = f"{places} of queries with gold, graded by {judges}; {from_grade}"
     return TextDocument([head, "", suspects, "", "the gold was not changed; --json lists more documents"])

@@ -34,8 +34,6 @@ from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict
 
-__all__ = ["no_judge"]
-
 if TYPE_CHECKING:
     from types import ModuleType
 

@@ -471,3 +471,18 @@ def test_another_answer_than_documented_is_no_internal_error(
             for ran in (start(server, "--later"), resume(server, "--later")):
                 assert "internal error" not in ran.err
         assert values(finish(server)) == live()[0]
+
+
+def test_another_machine_needs_the_ledger() -> None:
+    """Without the ledger that records the batches nothing is sent again; with it the batch is fetched."""
+    with OpenAIBatchServer() as server:
+        start(server, "--later")
+        Path(".germane").rename("moved")
+        done = resume(server, "--later")
+        assert done.code == 2
+        assert (
+            "records the batches of this report, is not there; give the ledger's place: --ledger" in done.err
+        )
+        assert resume(server, "--later", "--ledger", "moved/ledger.sqlite").code == 3
+        assert resume(server, "--later").code == 0
+        assert paid_once(server)

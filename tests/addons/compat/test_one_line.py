@@ -44,7 +44,7 @@ METRICS = {
 }
 ARGUMENTS = (
     "",
-    'threshold=0.7, model="gpt-4o-mini", include_reason=True, async_mode=False, strict_mode=False',
+    'threshold=0.7, model="gpt-4o-mini", async_mode=False, strict_mode=False, verbose_mode=True',
 )
 
 

@@ -505,7 +505,10 @@ class TestEase:
             assert (word in found[name].out) == (low > 0 or high < 0)
             assert ease["like"]["n"] == len(pages)
         assert "easier than your users'" in found["vague"].out
-        assert document(tmp_path / "d")["precision"]["questions"] == 25
+        precision = document(tmp_path / "d")["precision"]
+        assert precision["questions"] == 25
+        effect = precision["design_effect"]
+        assert precision["detectable_ndcg_at_10"] == pytest.approx(0.56 * (effect / 25) ** 0.5, abs=1e-3)
         assert 0 <= document(tmp_path / "d")["ease"]["drafted"]["bm25_at_1"]["mean"] <= 1
 
     def test_halves_of_the_same_questions_do_not_differ(self) -> None:
@@ -568,7 +571,7 @@ class TestMoney:
     [
         (["--judge", "lexical"], "so it cannot write or check questions"),
         (["--judge", "labels"], "so it cannot write or check questions"),
-        ([], "need a judge"),
+        ([], "no model is named"),
         (["--judge", "openai:test", "-n", 100000], "too few for -n"),
         (["--judge", "openai:test", "--mix", "direkt=1"], "unknown name"),
     ],

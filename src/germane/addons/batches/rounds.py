@@ -44,6 +44,7 @@ from germane.judges.client.transport import Secrets
 from germane.judges.judge import members_of
 from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog
+from germane.ledger.sqlite import is_there
 from germane.ledger.store import Ledger
 from germane.types import Json
 from germane.version import __version__
@@ -196,7 +197,14 @@ class Later:
                 )
 
     def check(self, judge: Judge) -> None:
-        """Raise InputError if `--later` is given and the judge's provider does not support batches."""
+        """Raise InputError if `--later` is given without a batch API, or without the report's ledger."""
+        place, source = self._spec.first("ledger", "given", "report")
+        if self._spec.later and source == "report" and place and not is_there(place):
+            problem = f"the ledger {place}, which records the batches of this report, is not there"
+            fix = (
+                "give the ledger's place: --ledger PLACE; with a new ledger, all open requests are sent again"
+            )
+            raise InputError(problem, fix=fix)
         if self._spec.later and not any(map(has_batches, _models(judge))):
             problem = f"germane supports no batch API of the provider of {judge.name}"
             fix = "leave --later out, or write the requests to a file: germane questions"

@@ -21,8 +21,8 @@ class _Metric:
     """Base class of the metrics.
 
     `measure` sets `score` (None if it could not be computed), `reason`, `success` and `error`. With
-    `strict_mode`, a score below 1 becomes 0. `async_mode` has no effect, because independent questions are
-    always asked concurrently.
+    `strict_mode`, a score below 1 becomes 0. `async_mode` and `verbose_mode` have no effect: independent
+    questions are always asked concurrently, and nothing is printed.
     """
 
     measure_name: ClassVar[str]
@@ -36,9 +36,11 @@ class _Metric:
         include_reason: bool = True,
         async_mode: bool = True,
         strict_mode: bool = False,
+        verbose_mode: bool = False,
     ) -> None:
         self.threshold = 1.0 if strict_mode else threshold
-        self.include_reason, self.strict_mode, self.async_mode = include_reason, strict_mode, async_mode
+        self.include_reason, self.strict_mode = include_reason, strict_mode
+        self.async_mode, self.verbose_mode = async_mode, verbose_mode
         self._judge = SharedJudge(model)
         self.score: float | None = None
         self.reason: str | None = None

@@ -373,5 +373,5 @@ def precision(clusters: Sequence[str]) -> dict[str, Any]:
         "documents": len(sizes),
         "design_effect": round(effect, 4) if n else None,
         "share_half_width": round((high - low) / 2, 4) if n else None,
-        "detectable_ndcg_at_10": round(_POWER * _SPREAD / sqrt(n), 4) if n else None,
+        "detectable_ndcg_at_10": round(_POWER * _SPREAD * sqrt(effect / n), 4) if n else None,
     }

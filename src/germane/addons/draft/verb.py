@@ -25,7 +25,6 @@ from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, check_price
 from germane.ledger.sqlite import password_apart
-from germane.measures.declaration import no_judge
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Sample
@@ -116,7 +115,7 @@ def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
     checker = pick_judge(spec)
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
     if checker is None or author is None:
-        raise no_judge(["draft"])
+        raise InputError("no model is named", fix="name one: --judge openai:gpt-4o-mini")
     for model in (checker, author):
         if model.stand_in or not model.stored:
             problem = f"{model.name} is not a model, so it cannot write or check questions"
@@ -284,9 +283,9 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
         line = "BM25 finds {mean:.0%} at rank 1 ({interval[0]:.0%} to {interval[1]:.0%})".format(**first)
         if "like" in ease:
             gold = ease["like"]["bm25_at_1"]
-            theirs = share.format(**gold) if gold["interval"] else "have no gold"
+            theirs = share.format(**gold) if gold["interval"] else "unknown, as they have no gold"
             verdict = f": {ease['verdict']}" if ease["verdict"] else ""
-            line += f", of your {ease['like']['n']} real questions {theirs}{verdict}"
+            line += f"; of your {counted(ease['like']['n'], 'real question')} {theirs}{verdict}"
         parts.append(f"{line}.")
         if first["mean"] > _EASY:
             parts.append("This set can hardly show an improvement over BM25.")
