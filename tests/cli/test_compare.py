@@ -40,6 +40,18 @@ def test_compare_prints_writes_and_decides(reports: Path) -> None:
     assert all(file.stat().st_size for file in files)
 
 
+def test_gates_are_annotations_of_a_workflow(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed one an error, an undecided one a warning; the step's summary ends with a blank line."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(reports / "summary.md"))
+    failed = invoke("compare", reports / "a", reports / "b", "--margin", "RR: 0.02", "--json")
+    undecided = invoke("compare", reports / "a", reports / "a", "--margin", "RR: 0.02")
+    assert (failed.code, undecided.code) == (1, 3)
+    assert failed.err.startswith("::error title=germane::RR got worse")
+    assert undecided.err.startswith("::warning title=germane::RR, margin 0.02")
+    assert (reports / "summary.md").read_text("utf-8").count("queries\n\n") == 2
+
+
 def test_long_names_of_reports_stand_above_the_table(reports: Path) -> None:
     """Two names that only differ at their end must not be cut to the same heading."""
     a, b = "retrieval-set-20260101-000000", "retrieval-set-20260102-000000"

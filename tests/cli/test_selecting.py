@@ -212,6 +212,9 @@ def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -
     assert "a random sample of 20 of 1,500 cases, seed 1" in inside("report", "report").out
     assert [case["sample"] for case in inside(*words, "20", "--json").json["cases"]] == drawn
     assert "a random sample of 1,500 of 1,500 cases, seed 1" in inside(*words, "9000", "--json").json["notes"]
+    limited = inside(*words, "20", "--limit", "4", "--json").json
+    assert "a random sample of 4 of 1,500 cases, seed 1" in limited["notes"]
+    assert len(limited["cases"]) == 4
 
 
 def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from germane.cli.finishing import latest_reports, page_sections, print_console
+from germane.cli.finishing import annotate, latest_reports, page_sections, print_console
 from germane.cli.output import print_document, refuse_input, say
 from germane.comparison.compare import check_same_data
 from germane.comparison.compare import compare as compare_reports
 from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
+from germane.reports.formats import gate_commands
 
 
 def compare(
@@ -34,7 +35,8 @@ def compare(
         comparison.save(path, **sections)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.write(COMPARISON_FORMATS[".md"](comparison))
+            page.write(f"{COMPARISON_FORMATS['.md'](comparison)}\n")  # a blank line, should more follow
+    annotate(gate_commands(comparison.gates))
     if json:
         print_document(comparison.to_json())
     else:

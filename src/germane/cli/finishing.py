@@ -72,12 +72,9 @@ def finish(
         say(f"wrote {shown_name(path)}")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as written:
-            written.writelines(markdown(report, comparison))
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        folder = os.environ.get("GITHUB_WORKSPACE")
-        with ignore_closed_stderr():
-            for command in formats.github_commands(report, Path(folder).resolve() if folder else None):
-                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # uncleaned: our own
+            written.writelines([*markdown(report, comparison), "\n"])  # a blank line, should more follow
+    folder = os.environ.get("GITHUB_WORKSPACE")
+    annotate(formats.github_commands(report, Path(folder).resolve() if folder else None))
     if as_json:
         print_document(formats.json_document(report))
     elif not quiet:
@@ -88,6 +85,14 @@ def finish(
         if not report.verdict.passed:
             say("\n".join(report.verdict.lines()))
     return report.verdict.exit_code
+
+
+def annotate(commands: Iterable[str]) -> None:
+    """Print the annotations `commands` on stderr, in a GitHub workflow."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        with ignore_closed_stderr():
+            for command in commands:
+                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # uncleaned: our own
 
 
 _PAGES = {".html", ".md", ".svg", ".png"}

@@ -136,7 +136,7 @@ class Plan:
         if spec.sample is not None:
             from germane.evaluation.sampling import draw_rows  # few runs need it
 
-            plan.drawn = draw_rows(plan.matching, spec.sample, spec.seed)
+            plan.drawn = draw_rows(plan.matching, min(spec.sample, spec.limit or spec.sample), spec.seed)
         if plan.labels is not None and not plan.asks_targets:
             every = plan.chosen(every=True)
             samples = (prepared(item, plan.document_ids, Counter()).sample for item in every)

@@ -227,7 +227,7 @@ def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Yield GitHub annotations, escaped, of gates that did not pass and of up to ten failed cases."""
+    """Yield GitHub annotations, escaped: up to ten failed cases, why the run is undecided, and its gates."""
     places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
     for case in islice((case for case in report.cases() if case.failed), _MOST_ANNOTATIONS):
         at = " title=germane"
@@ -240,7 +240,14 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
         text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
         yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"
-    for gate in report.verdict.gates:
+    for cause in report.verdict.causes:
+        yield f"::warning title=germane::{_data(cause)}"
+    yield from gate_commands(report.verdict.gates)
+
+
+def gate_commands(gates: Iterable[GateResult]) -> Iterator[str]:
+    """Yield GitHub annotations, escaped, of the gates that did not pass."""
+    for gate in gates:
         if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
             level = "error" if gate.outcome == "failed" else "warning"
             text = gate.sentence or f"{gate.gate}: {gate.outcome}, {gate.detail}"
