@@ -139,7 +139,8 @@ class Gate:
             problem = f"the gate {self.measure}{self.op}{self.limit:g} has an unknown function, {function}"
             fix = f"write one of {', '.join(known)}, e.g. mean({inner}){self.op}{self.limit:g}"
         elif " by " in self.measure:
-            fix = f"the lowest mean of a slice is min(mean({next(iter(names), 'RR')}) by tag){self.op}{self.limit:g}"
+            lowest = f"min(mean({next(iter(names), 'RR')}) by tag)"
+            fix = f"the lowest mean of a slice is {lowest}{self.op}{self.limit:g}"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
