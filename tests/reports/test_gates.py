@@ -88,7 +88,7 @@ def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
     """A gate can only be about a measured name."""
     with pytest.raises(InputError, match="name one of the measures RR"):
         check("AP>=0.5", score("a", 1.0))
-    with pytest.raises(InputError, match=r"is min\(mean\(RR\) by tag\)>=0\.5"):
+    with pytest.raises(InputError, match=r"write min\(mean\(RR\) by tag\)>=0\.5"):
         check("min(mean(RR by tag))>=0.5", score("a", 1.0))
 
 

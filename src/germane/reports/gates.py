@@ -139,8 +139,7 @@ class Gate:
             problem = f"the gate {self.measure}{self.op}{self.limit:g} has an unknown function, {function}"
             fix = f"write one of {', '.join(known)}, e.g. mean({inner}){self.op}{self.limit:g}"
         elif " by " in self.measure:
-            lowest = f"min(mean({next(iter(names), 'RR')}) by tag)"
-            fix = f"the lowest mean of a slice is {lowest}{self.op}{self.limit:g}"
+            fix = f"of slices, write min(mean({next(iter(names), 'RR')}) by tag){self.op}{self.limit:g}"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
@@ -151,8 +150,7 @@ class Gate:
     def no_slices(self) -> InputError:
         """Return the error for a gate on slices by a tag or metadata field that occurs in no case."""
         problem = f"the gate {self} has no slices: no case has a tag or a metadata field {self.by!r}"
-        fix = "write `by tags`, or name a tag or metadata field that the cases have"
-        return InputError(problem, fix=fix, place=self.location)
+        return InputError(problem, fix="name a tag or a metadata field, or write `tags`", place=self.location)
 
     def stored(self) -> Json:
         """Return the gate for the manifest: its text, or its text and the eval file that declares it."""
