@@ -306,6 +306,23 @@ def test_labels_of_an_odd_kind_are_of_no_passage(tmp_path: Path) -> None:
         LabelFile(tmp_path / "a.jsonl")
 
 
+def test_a_run_reads_no_label_that_was_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no label, as in `score` of the report, and not an unsure one."""
+    monkeypatch.chdir(tmp_path)
+    sample = {"id": "q", "query": "when?", "contexts": [{"id": "d", "text": "at noon"}]}
+    Path("s.jsonl").write_text(json.dumps(sample))
+    Path("in.csv").write_text("sample,id,grade,who\nq,d,0,ann\nq,d,3,bob\n")
+    words = "-m", "P(labels=human)@1"
+    assert invoke("run", "s.jsonl", "-m", "context_precision", "--judge", "lexical", "-o", "r").code == 0
+    assert invoke("label", "r", "--import", "in.csv").code == 0
+    (ann,) = (label for label in Report.open("r").labels() if label.who == "ann")
+    keep(Report.open("r"))(structs.replace(ann, answer=None, reason=TAKEN_BACK))
+    assert invoke("run", "s.jsonl", *words, "--labels", "r", "-o", "again").code == 0
+    assert invoke("score", "r", *words, "-o", "scored").code == 0
+    for name in ("again", "scored"):
+        assert [score.value for score in Report.open(name).scores()] == [1.0], name
+
+
 @pytest.mark.parametrize("between", [0, 600], ids=["near", "far"])
 @pytest.mark.parametrize(
     ("rows", "mean"),
@@ -364,6 +381,7 @@ def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
     sure, other = import_labels(tmp_path / "in.csv", report, "ann")[0]
     keep(report)(sure)
     keep(report)(structs.replace(other, answer=None, reason=UNSURE))
+    keep(report)(structs.replace(other, who="bob", answer=3))
     keep(report)(structs.replace(other, who="bob", answer=None, reason=TAKEN_BACK))
     again = Report.open(tmp_path / "r")
     assert export_labels(tmp_path / name, again) == (2, 0)

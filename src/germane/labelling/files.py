@@ -85,11 +85,10 @@ def import_labels(
         problem = f"{path}: no row of {len(others)} names a passage or claim of this report"
         fix = "write a row for an item of the report, or for a sample's id and a document's id"
         fix += "".join(f", as {name!r} and {document!r}" for name, document in islice(documents, 1))
-        if not others:
-            rows = (
-                f"none of its {counted(unfilled, 'row')} has an answer" if unfilled else "this file is empty"
-            )
-            problem, fix = f"{path}: {rows}", _WRITE_GRADE if unfilled else _WRITE_ROW
+        if unfilled and not others:
+            problem, fix = f"{path}: none of its {counted(unfilled, 'row')} has an answer", _WRITE_GRADE
+        elif not others:
+            problem, fix = f"{path}: this file is empty", _WRITE_ROW
         raise InputError(problem, fix=fix)
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
@@ -149,7 +148,7 @@ class LabelFile:
                 answer, scale = _answer(row, location)
                 fields = {"kind": "relevance", "answer": answer, "scale": scale}
                 fields["item"] = row.get("item") or "\n".join(_document(row, location))
-                fields |= {"who": row.get("who"), "at": row.get("at")}
+                fields |= {name: row.get(name) or None for name in ("who", "at", "reason")}
                 labels.append(load_label(fields, location))
         alone = LabelBook(labels)
         if not len(alone):
@@ -254,8 +253,7 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale, value = str(row.get("scale") or ""), row.get(name)
-    answered = not {*_ANSWERS}.isdisjoint(row)
-    if not name and answered and "item" in row:  # the person was unsure, or took the answer back
+    if not name and "item" in row and not {*_ANSWERS}.isdisjoint(row):  # unsure, or taken back
         return None, scale or "graded"
     if isinstance(value, str):
         text = value.strip().casefold()
@@ -348,7 +346,8 @@ def export_labels(path: Path, report: ReportData) -> tuple[int, int]:
     if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
         problem = f"{path}: labels cannot be written to a {suffix} file"
         raise InputError(problem, fix="name a file that ends in .jsonl, .csv or .qrels")
-    labels = [label for label in report.labels() if label.answer is not None or label.reason == UNSURE]
+    newest = newest_labels(report.labels())
+    labels = [label for label in newest if label.answer is not None or label.reason == UNSURE]
     if suffix == ".jsonl":
         write_whole(path, b"".join(encode(dump_label(label)) + b"\n" for label in labels))
         return len(labels), 0

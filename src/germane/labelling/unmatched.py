@@ -35,10 +35,8 @@ def _spelling(name: str) -> str:
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
     """Return a note, printed after a number, that no list contains the gold ids `absent` of `total`."""
-    note = (
-        f"of {counted(total, 'gold id')} {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
-    )
-    note += some_of(absent, _EXAMPLES)
+    occur, some = "occurs" if len(absent) == 1 else "occur", some_of(absent, _EXAMPLES)
+    note = f"of {counted(total, 'gold id')} {occur} in no retrieved list: {some}"
     if listed:
         note += f"; the retrieved ids are like {some_of(list(islice(listed, _EXAMPLES)))}"
     pairs = near_misses([(absent, listed)])
