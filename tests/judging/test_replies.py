@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from germane import evaluate
-from germane.judges.judge import LocalJudge, Reply
+from germane import JudgeError, evaluate
+from germane.judges import LLMJudge
+from germane.judges.judge import Judge, LocalJudge, Reply
 from germane.questions import AnyQuestion
 from germane.types import Usage
+from tests.server import Act, ModelServer
 
 ROWS = [{"id": f"q{n}", "query": f"what is {n}", "contexts": [{"text": f"text {n}"}]} for n in range(6)]
 GOOD: dict[str, Any] = {"grade": 3, "reasoning": "it says so"}
@@ -65,3 +67,32 @@ def test_a_judge_that_fails_to_close_loses_nothing(tmp_path: Path, caplog: pytes
     report = evaluate(ROWS, "context_precision@1", judge=judge, ledger=tmp_path / "l.sqlite")
     assert report["context_precision@1"].n == 6
     assert "close() of the judge own failed, its answers are stored: ValueError: boom" in caplog.text
+
+
+class Zero(Judge):
+    """Replies 0 whatever a model replies."""
+
+    name = "zero"
+
+    def __init__(self, url: str) -> None:
+        self.model = LLMJudge("openai:test", base_url=url, api_key="k", batch=4)
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        return self.model.group(questions)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        return [Reply(payload={**GOOD, "grade": 0}) for _ in await self.model.answer(questions)]
+
+    async def close(self) -> None:
+        await self.model.close()
+
+
+def test_replies_of_another_judge_are_not_stored_where_the_run_ends(tmp_path: Path) -> None:
+    """A judge that changes what a model replies had no chance to."""
+    row, ledger = {"query": "what", "contexts": [f"what {n}" for n in range(4)]}, tmp_path / "l.sqlite"
+    spoilt = Act(change=lambda reply: {"items": [*reply["items"][1:], {**reply["items"][0], "grade": 9}]})
+    with ModelServer([spoilt, Act(status=402, error="no credit")]) as server, pytest.raises(JudgeError):
+        evaluate([row], "context_precision", judge=Zero(server.url), ledger=ledger)
+    with ModelServer() as server:
+        report = evaluate([row], "context_precision", judge=Zero(server.url), ledger=ledger)
+    assert report["context_precision"].mean == 0

@@ -304,8 +304,8 @@ class GroupScope:
     once the answers are stored.
     """
 
-    def __init__(self, questions: tuple[AnyQuestion, ...]) -> None:
-        self.questions, self.stopped = questions, False
+    def __init__(self, judge: Judge) -> None:
+        self.answer, self.stopped = judge.answer, False
         self.replies: Sequence[Reply] | None = None
         self.after_storing: list[Callable[[], None]] = []
         self.waits = self.recalled = False  # the task waits before a request; `stop` has ended that wait
@@ -345,9 +345,9 @@ def waiting() -> Iterator[None]:
         scope.waits = False
 
 
-def keep_replies(questions: tuple[AnyQuestion, ...], replies: Sequence[Reply]) -> None:
-    """Let the Asker store the answers among `replies`, although the judge raises an error."""
-    if (scope := _scope.get()) and scope.questions is questions:  # else another judge asks this one
+def keep_replies(answer: Callable[..., object], replies: Sequence[Reply]) -> None:
+    """Let the Asker store the answers among `replies`, although the judge's method `answer` raises an error."""
+    if (scope := _scope.get()) and scope.answer == answer:  # else the judge changes what another one replies
         scope.replies = replies
 
 

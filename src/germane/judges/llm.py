@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MethodType
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -258,7 +259,7 @@ class LLMJudge(Judge):
         try:
             await call.run()
         except BaseException:
-            keep_replies(questions, call.replies(questions, self.price))
+            keep_replies(MethodType(LLMJudge.answer, self), call.replies(questions, self.price))
             raise
         finally:
             once_stored(lambda: call.client.release(call))

@@ -351,7 +351,7 @@ class Asker:
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
         """Ask the judge of `queue` one group of questions, whose expected cost is `reserved`."""
         judge = queue.judge
-        scope = GroupScope(questions := tuple(value.question for value in group))
+        scope, questions = GroupScope(judge), tuple(value.question for value in group)
         if self._prepared is False and judge.stored:
             self._before_asking()
             if self._ledger is not None:
