@@ -580,6 +580,15 @@ def test_gold_without_a_known_grade_is_noted(inside: Cli, tmp_path: Path, name: 
         assert ("every row counts as relevant; not read: rating" in ran.err) is (column == "rating")
 
 
+def test_gold_of_varying_columns_has_one_note(inside: Cli, tmp_path: Path) -> None:
+    """Not one for each row."""
+    (tmp_path / "r.run").write_text("q1 Q0 a 1 2 r\n")
+    rows = [{"query_id": "q1", "doc_id": f"d{n}", f"column{n}": 1} for n in range(9)]
+    (tmp_path / "g.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ran = inside("rank", "r.run", "--qrels", "g.jsonl", "-m", "RR")
+    assert (ran.out + ran.err).count("no column holds the grade") == 1
+
+
 def test_two_columns_of_one_name_are_refused(inside: Cli, tmp_path: Path) -> None:
     """One of them would be read without a word."""
     (tmp_path / "gold").write_text("q1 0 a 1\n")

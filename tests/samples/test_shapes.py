@@ -112,6 +112,13 @@ def test_a_row_per_result_is_not_a_row_per_query(rows, code, tmp_path):
     assert (ran.code, "if each row is one result, put the results" in ran.err) == (code, True)
 
 
+def test_equal_queries_of_two_conversations_are_no_rows_of_one(tmp_path):
+    """Their histories tell them apart."""
+    rows = [{"query": "why?", "contexts": ["t"], "history": [{"role": "user", "content": n}]} for n in "ab"]
+    (path := tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert "have the same query" not in invoke("validate", path).err
+
+
 @pytest.mark.parametrize(
     ("document", "said"),
     [

@@ -285,7 +285,8 @@ def _samples(
                 fix = f"give each sample its own id, system or trial; {_ROW_PER_RESULT}, or use germane rank"
                 collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
             seen[key] = number
-            single = sample.query if len(sample.contexts or ()) == 1 and key is sample.id else ""
+            one = key is sample.id and len(sample.contexts or ()) == 1 and not sample.history
+            single = sample.query if one else ""
             split, before = split or (single if single == before else ""), single
             yield sample
     except RecursionError:  # only Python objects can contain themselves

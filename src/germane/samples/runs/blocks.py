@@ -6,7 +6,7 @@ one by one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,7 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
         raise NotPlain("a row is not one document id and one number, without quotes")
     fields = _LineFields(data, between)
     if "system" in positions:
-        systems = fields.texts(positions["system"])
-        _require_one(systems.hashed(np.zeros(len(systems), np.int64)).tolist(), systems[0], line, reading)
+        _require_one(fields.texts(positions["system"]), line, reading)
     query, doc = fields.texts(positions["query"]), fields.texts(positions["doc"])
     numbers, ranks = fields.numbers(positions[value]), None
     if reading.rises and "rank" in positions and value != "rank":
@@ -99,8 +98,7 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
         if keys or not {"query", "doc", kind.value} <= names.keys():
             raise NotPlain("the lines have different keys, or are not single results")
     if "system" in names:
-        systems = [str(record[names["system"]]) for record in records]
-        _require_one(systems, systems[0], line, reading)
+        _require_one(Texts.of([str(record[names["system"]]) for record in records]), line, reading)
     roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
     query, doc, *numbers = ([record[names[role]] for record in records] for role in roles)
     kinds = {type(number) for values in numbers for number in values}
@@ -113,11 +111,12 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
     return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
-def _require_one(systems: Sequence[object], first: str, line: int, reading: Reading) -> None:
+def _require_one(systems: Texts, line: int, reading: Reading) -> None:
     """Raise NotPlain if the rows are of several systems, and InputError if not of that of the rows above."""
-    if len({*systems}) > 1:
+    hashes = systems.hashed(np.zeros(len(systems), np.int64))
+    if (hashes != hashes[0]).any():
         raise NotPlain("the rows are of several systems, and the row with the second one must be named")
-    reading.require_one_system(first, "system", line)
+    reading.require_one_system(systems[0], "system", line)
 
 
 def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading) -> Lists:
@@ -130,8 +129,7 @@ def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading
     if not hasattr(frame, "collect_schema") or names.keys() - {"rank", "system"} != {"query", "doc", value}:
         raise NotPlain("the rows are not results in a polars DataFrame")
     if "system" in names and len(frame):
-        systems = [str(system) for system in frame[names["system"]].unique()]
-        _require_one(systems, systems[0], line, reading)
+        _require_one(Texts.of(map(str, frame[names["system"]].unique())), line, reading)
     ids: list[Texts] = []
     for column in (frame[names["query"]], frame[names["doc"]]):  # of strings or whole numbers
         texts = column.cast(str) if column.dtype.is_integer() else column

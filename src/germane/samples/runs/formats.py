@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,20 +31,9 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
     "system": ("system",),
-    "grade": (
-        "grade",
-        "relevance",
-        "rel",
-        "relevant",
-        "label",
-        "judgment",
-        "judgement",
-        "score",
-        "grades",
-        "relevances",
-    ),
+    "grade": ("grade", "relevance", "rel", "relevant", "label", "judgment", "judgement", "score", "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-}
+}  # fmt: skip
 """Maps each role of a column of runs and qrels to its accepted names, in order of preference.
 
 Case, underscores and dashes are ignored. One cell of `docs` holds all documents of a query, best first, and
@@ -268,15 +257,13 @@ class Reading:
                 self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
         return False
 
-    def note_without_grades(self, names: Sequence[str], roles: Mapping[str, str]) -> None:
-        """Add a note if gold has columns, among those in `names`, that are not read, and none with grades."""
-        if self.kind is not GOLD or {"grade", "gold"} & roles.keys():
+    def note_without_grades(self, names: Iterable[str], roles: Mapping[str, str]) -> None:
+        """Add a note, once, if gold has columns (`names`) that are not read, and none with grades."""
+        if self.kind is RUN or {"grade", "gold"} & roles.keys():
             return
-        if others := [name for name in names if name not in roles.values()]:
-            unread = ", ".join(others)[:200]
-            text = f"no column holds the grade, so every row counts as relevant; not read: {unread}"
-            if f"{self.name}: {text}" not in self.notes:
-                self.note(text)
+        text, unread = "no column holds the grade", [name for name in names if name not in roles.values()]
+        if unread and not any(text in note for note in self.notes):
+            self.note(f"{text}, so every row counts as relevant; not read: {', '.join(unread)[:200]}")
 
     def reject(self, fault: InputError) -> None:
         """Raise the error of an invalid row, or store it in `rejected` if invalid rows are skipped."""

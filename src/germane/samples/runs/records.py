@@ -77,7 +77,7 @@ def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[Row]:
             if "system" in values:
                 reading.require_one_system(str(values["system"]), names["system"], line)
             if "doc" in values:
-                reading.note_without_grades(tuple(record), names)
+                reading.note_without_grades(record, names)
             if reading.kind is RUN:
                 mapped = isinstance(values.get("docs"), Mapping)
                 reading.mapped = reading.mapped is not False and mapped
@@ -198,22 +198,16 @@ def _value(value: Any, reading: Reading) -> float:
     """Return a score or grade as float. Raises Invalid for another value, or a grade that is not whole."""
     if reading.kind is RUN:
         return _number(value, "score", reading)
-    yes = (
-        value
-        if isinstance(value, bool)
-        else _TRUTH.get(value.casefold())
-        if isinstance(value, _Cell)
-        else None
-    )
-    number = _number(value, "grade", reading) if yes is None else float(yes)
+    yes = _TRUTH.get(str(value).casefold()) if isinstance(value, bool | _Cell) else None
+    number = _number(value, "grade", reading) if yes is None else yes
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise Invalid(problem, "write e.g. 0, 1 or 2")
     return number
 
 
-_TRUTH = {"true": True, "false": False, "yes": True, "no": False}
-"""The words for grades 1 and 0 in a cell of gold, in lower case."""
+_TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""The grades that words in a cell of gold mean."""
 
 
 class _Cell(str):
