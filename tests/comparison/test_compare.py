@@ -109,8 +109,8 @@ def test_the_lists_of_all_trials_overlap() -> None:
         ]
         return evaluate(rows, "RR")
 
-    found = compare(lists("ab", "cd"), lists("ab"), names=("A", "B"))
-    assert found.to_json()["rank_biased_overlap"] == {"B": {"mean": 0.5, "n": 1}}
+    found = compare(lists("ab", "cd", "cd", "cd"), lists("ab"), names=("A", "B"))
+    assert found.to_json()["rank_biased_overlap"] == {"B": {"mean": 0.25, "n": 1}}
 
 
 def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:

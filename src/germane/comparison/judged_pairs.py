@@ -101,12 +101,14 @@ class DecidedPair(PairedSystems):
         query, other = (" ".join(samples[0].query.split()) for samples in (before, after))
         if query != other and not self.by_query:
             self._renamed.append((case, query, other))
-        ours, theirs = (
-            [[c.id or c.text for c in distinct_contexts(row)] for row in samples if row.contexts is not None]
+        lists = (
+            [tuple(c.id or c.text for c in distinct_contexts(s)) for s in samples if s.contexts is not None]
             for samples in (before, after)
         )
+        ours, theirs = map(Counter, lists)  # trials often have the same list
         if ours and theirs:
-            self._overlaps.append(fmean(rank_biased_overlap(a, b) for a in ours for b in theirs))
+            overlaps = [rank_biased_overlap(a, b) for a in ours for b in theirs]
+            self._overlaps.append(fmean(overlaps, [n * m for n in ours.values() for m in theirs.values()]))
 
     def _read(self) -> None:
         """Read all samples once, for the overlaps and the note on ids, if both reports contain samples."""
