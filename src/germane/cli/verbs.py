@@ -217,11 +217,8 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
         if owner := addons.absent("flags", name):
             problem = f"{name} is a flag of the add-on {owner}, which is not installed"
             raise InputError(problem, fix=f"see {command} --help")
-        verbs = dict.fromkeys(
-            other for flag in FLAGS if name in flag.spellings for other in flag.verbs.split(",")
-        )
-        if verbs:
-            fix = f"it is a flag of germane {', '.join(verbs)}; see {command} --help"
+        if verbs := [verb for flag in FLAGS if name in flag.spellings for verb in flag.verbs.split(",")]:
+            fix = f"it is a flag of germane {', '.join(dict.fromkeys(verbs))}; see {command} --help"
             raise InputError(f"unknown flag {name}", fix=fix)
         raise no_such("flag", name, [spelling for flag in flags for spelling in flag.spellings], command)
     values = vars(namespace)

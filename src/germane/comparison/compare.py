@@ -293,9 +293,7 @@ def _rows(
         first, second = (some_of(list(map(repr, ids)), 2) for ids in pair.only_in())
         ids = f"{pair.a.name} has {first}, {pair.b.name} has {second}"
         problem = f"{pair.a.name} and {pair.b.name} have no query in common: {ids}"
-        fix = (
-            "compare results of the same samples, with the same ids; without a column id tables pair by query"
-        )
+        fix = "compare results of the same samples and ids; without a column id tables pair by query"
         raise InputError(problem, fix=fix)
     split = parts_of(pair, names)
     for row in rows:

@@ -353,9 +353,7 @@ class Session:
             return self.budget.exceeded
         kinds = Counter(question.kind for question in missing.values())
         counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
-        other = (
-            "no answer in it fits: the judge's model, URL (OPENAI_BASE_URL) and parameters must be the same; "
-        )
+        other = "no answer in it fits: the judge's model, URL (OPENAI_BASE_URL) and parameters must match; "
         return (
             f"{counted(len(missing), 'answer is', 'answers are')} not in {self._replay} ({counts}); "
             f"{'' if self.asker.spent.cached else other}"
