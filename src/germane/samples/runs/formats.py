@@ -24,6 +24,7 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
+_GRADES = "grade", "relevance", "rel", "relevant", "label", "judgment", "judgement"
 RESULT: Mapping[str, tuple[str, ...]] = {
     "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
     "doc": (*DOCUMENT_IDS, "did", "doc", "document"),
@@ -31,9 +32,9 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
     "system": ("system",),
-    "grade": ("grade", "relevance", "rel", "relevant", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    "grade": (*_GRADES, "score", "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-}  # fmt: skip
+}
 """Maps each role of a column of runs and qrels to its accepted names, in order of preference.
 
 Case, underscores and dashes are ignored. One cell of `docs` holds all documents of a query, best first, and
