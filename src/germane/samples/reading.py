@@ -301,7 +301,7 @@ def _samples(
     reader.warn_at_end(file)
 
 
-_DOCUMENT = "if the file is one JSON document, name it .json; else write one object per line"
+_DOCUMENT = "if the file is one JSON document, name it .json; else write one object per line: jq -c ."
 
 
 def _read_jsonl(path: Path, _: Warn, faults: Faults = None, *, typed: bool = False) -> Iterator[Row]:
@@ -383,7 +383,7 @@ def _read_json(path: Path, _: Warn) -> Iterator[Row]:
         document = parse_strict_json(text)
     except JsonFault as fault:
         several = fault.problem.endswith("extra data")
-        fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
+        fix = "write one object per line (jq -c .), and name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
     whole, holder = document, tuple[Step, ...]()
     if reader_of(document) is not None:

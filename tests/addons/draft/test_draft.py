@@ -21,7 +21,7 @@ from zlib import crc32
 import pytest
 
 from germane import read_samples
-from germane.addons.draft.passages import BM25, MIX, cut, slots, terms
+from germane.addons.draft.passages import BM25, MIX, cut, read_corpus, slots, terms
 from germane.addons.draft.questions import other_language, personal_data
 from tests.addons.draft.author import author, good, stating
 from tests.addons.draft.pythondocs import write_corpus
@@ -417,6 +417,13 @@ class TestDropped:
         with ModelServer(answer=author(plant)) as server:
             assert draft(server, corpus, tmp_path / "d").code == 3
             assert draft(server, corpus, tmp_path / "e", "--allow-personal").code == 0
+
+    def test_copies_of_a_document_are_duplicates(self, tmp_path: Path) -> None:
+        """One of them is drafted from: their lines are no repeated headers."""
+        for name in "abc":
+            (tmp_path / f"{name}.md").write_text(" ".join(f"word{number}" for number in range(30)))
+        found = read_corpus(tmp_path, 1)
+        assert (len(found.usable), found.skipped) == (1, {"duplicate": 2})
 
     def test_a_second_candidate_is_taken_where_the_first_fails(self, corpus: Path, tmp_path: Path) -> None:
         def plant(_: int, candidate: dict[str, Any], __: str) -> Any:

@@ -323,7 +323,7 @@ def _words(text: str) -> list[int]:
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
     """Return the passages from which questions may be written, and the number of the others by reason."""
     lines = Counter[str]()
-    for text in documents.values():
+    for text in {*documents.values()}:
         lines.update({line.strip() for line in text.splitlines()} - {""})
     least = max(2.0, _HEADER_SHARE * len(documents))
     repeated = {line for line, count in lines.items() if count > least}
