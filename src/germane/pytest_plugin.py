@@ -42,8 +42,8 @@ _WORKER = "germane"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the plugin's options, such as `--germane-report`, to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
-    report = "write the report of the recorded samples to a folder or a file (.html .json .md ...)"
-    group.addoption("--germane-report", metavar="PATH", help=report)
+    report = "write the report of the recorded samples to a folder or a file (.html .json .md ...); repeatable"
+    group.addoption("--germane-report", metavar="PATH", action="append", default=[], help=report)
     gate = (
         "fail the session if this gate fails, e.g. 'lower(RR)>=0.8'; repeatable; ini setting: germane_gates"
     )
@@ -119,11 +119,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
     """Build the report of the recorded samples, decide its gates, and write it if a path is configured."""
     asked: list[str] = config.getoption("--germane-gate")
-    path = config.getoption("--germane-report")
+    paths: list[str] = config.getoption("--germane-report")
     if state.lost:
         why = "these xdist workers crashed and their samples are lost"
         state.problem = f"the gates cannot be decided, since {why}: {', '.join(state.lost)}"
-    elif not records and (asked or path):
+    elif not records and (asked or paths):
         fix = "call germane.record(query=..., contexts=..., measures=...) in a test"
         state.problem = f"no test recorded a sample; {fix}"
     state.passed = not state.problem
@@ -137,7 +137,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
     try:
         state.report, state.unmeasured = report_of(records, asked, configured, allow_stand_in=stand_in)
         state.passed = state.report.verdict.passed
-        if path is not None:
+        for path in paths:
             own = (Path(path) / "manifest.json").exists() and read_manifest(Path(path)).get(
                 "made_by"
             ) == "pytest"
@@ -161,8 +161,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
             terminalreporter.write_line(f"gates not decided, since no test recorded their measure: {gates}")
-        path = config.getoption("--germane-report")
-        if path and not session.problem:
+        for path in () if session.problem else config.getoption("--germane-report"):
             terminalreporter.write_line(f"wrote {path}")
     if session.problem:
         terminalreporter.write_line(f"germane: {session.problem}", red=True)

@@ -146,7 +146,9 @@ def test_the_report_of_another_evaluation_is_not_replaced(run: Run) -> None:
     found = run(text, "--germane-report", "other")
     assert found.ret == pytest.ExitCode.TESTS_FAILED
     found.stdout.fnmatch_lines(["germane: *other*"])
-    assert run(text, "--germane-report", "x.html").ret == pytest.ExitCode.OK
+    assert run(text, "--germane-report", "x.html", "--germane-report", "x.md").ret == pytest.ExitCode.OK
+    assert Path("x.html").exists()
+    assert Path("x.md").exists()
     assert Path("x.html").stat().st_size > 1000
 
 
