@@ -42,7 +42,9 @@ _WORKER = "germane"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the plugin's options, such as `--germane-report`, to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
-    report = "write the report of the recorded samples to a folder or a file (.html .json .md ...); repeatable"
+    report = (
+        "write the report of the recorded samples to a folder or a file (.html .json .md ...); repeatable"
+    )
     group.addoption("--germane-report", metavar="PATH", action="append", default=[], help=report)
     gate = (
         "fail the session if this gate fails, e.g. 'lower(RR)>=0.8'; repeatable; ini setting: germane_gates"

@@ -55,6 +55,17 @@ def test_a_misspelt_setting_is_named(inside: Cli, data: Path, tmp_path: Path) ->
     assert "known settings: judge" in ran.err
 
 
+@pytest.mark.parametrize("setting", ["max_unmeasured = 2", "max_unmeasured = nan", "jobs = 0"])
+def test_a_setting_outside_its_range_is_an_error(
+    inside: Cli, data: Path, tmp_path: Path, setting: str
+) -> None:
+    """As the flag's value is; nan would have allowed any number of missing scores."""
+    (tmp_path / "germane.toml").write_text(f"{setting}\n")
+    ran = inside("run", data, "-m", "RR")
+    assert ran.code == 2
+    assert "out of range; write" in ran.err
+
+
 def test_a_key_goes_to_no_url_that_a_file_names(inside: Cli, data: Path, tmp_path: Path) -> None:
     """A URL in an eval file or in a resumed folder gets no key; the same URL by flag does."""
     key = {"OPENAI_API_KEY": "secret"}

@@ -255,7 +255,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
     """Return margins by measure from strings like 'nDCG@10: 0.02'. Raises InputError for any other form."""
     result = {}
     for text in texts:
-        name, _, number = (field.strip() for field in text.rpartition(":"))
+        name, _, number = (field.strip() for field in str(text).rpartition(":"))
         try:
             margin = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
         except ValueError:
@@ -274,10 +274,10 @@ def _margins(
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} must be a mapping from measures to losses", fix=fix)
-    if not isinstance(margin, Mapping):
-        margin = parse_margins([margin] if isinstance(margin, str) else margin)
+    if isinstance(margin, Mapping):
+        margin = [f"{name}: {value}" for name, value in margin.items()]
     result = {}
-    for text, value in margin.items():
+    for text, value in parse_margins([margin] if isinstance(margin, str) else margin).items():
         name = _named(sides, canonical_name(text), names, "margin's measure")[0]
         check_change(sides[0].types[name], value, f"a margin of {value:g} for {name}")
         result[name] = value
@@ -298,9 +298,6 @@ def _rows(
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
-        if margin is not None and not margin >= 0:
-            problem = f"the margin {margin} is not a number from 0 on"
-            raise InputError(problem, fix="give the loss that is acceptable, e.g. 0.02")
         if margin is None:
             decided = row
         elif row.undecided_why or (row.stand_in and not allow_stand_in):

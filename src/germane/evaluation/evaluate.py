@@ -188,6 +188,9 @@ def _check_types(given: Mapping[str, Any]) -> None:
             if not missing and (truth or not isinstance(value, kinds)):
                 raise InputError(f"{name} is {describe(value)}, not {what}", fix=f"give {name}= {what}")
     ledger, gates = given["ledger"], given["gates"]
+    if not 0 <= given["max_unmeasured"] <= 1:
+        problem = f"max_unmeasured is {given['max_unmeasured']}, not a share"
+        raise InputError(problem, fix="give max_unmeasured= a number from 0 to 1")
     if not isinstance(ledger, str | Path | None) and not hasattr(ledger, "place"):
         raise InputError(f"ledger is {describe(ledger)}, not a path or a ledger", fix="give ledger= a path")
     for gate in gates if isinstance(gates, list | tuple | bytes) else ():
