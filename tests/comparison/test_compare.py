@@ -159,7 +159,7 @@ def test_a_margin_without_a_measure_is_refused(before: Report, after: Report) ->
         compare(before, after, margin=0.1)  # type: ignore[arg-type]  # what a user may write
     assert compare(before, after, margin="nDCG@5: 10%")["nDCG@5"].decision is not None
     with pytest.raises(InputError, match="--margin 'nDCG@5: x' is not of the form MEASURE: LOSS"):
-        compare(before, after, margin={"nDCG@5": "x"})  # type: ignore[dict-item]  # what a user may write
+        compare(before, after, margin={"nDCG@5": "x"})
 
 
 def test_where_lower_is_better_a_rise_is_a_loss() -> None:

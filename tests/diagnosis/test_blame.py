@@ -96,6 +96,18 @@ def test_each_query_has_its_cause(tmp_path: Path) -> None:
     assert "ignored-0, ignored-1, ignored-2" in said
 
 
+def test_trials_of_a_query_are_averaged(tmp_path: Path) -> None:
+    """A query counts once in each of its outcomes, with a share of its trials."""
+    rows = [{**row, "id": "a", "trial": at} for at, row in enumerate(cases()[:3])]
+    rows.append({**rows[0], "id": "b", "trial": 0})
+    blame = diagnosed(judged(tmp_path, rows, f"{RECALL} {STATED} {FAITHFUL}"))
+    assert [(line["count"], round(line["share"], 3), line["queries"]) for line in blame.values()][:3] == [
+        (2, 0.667, ["a", "b"]),
+        (1, 0.167, ["a"]),
+        (1, 0.167, ["a"]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("measures", "missing"),
     [

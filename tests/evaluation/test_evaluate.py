@@ -147,7 +147,7 @@ def test_arguments_of_a_wrong_type_are_input_errors(name: str, value: Any, tmp_p
         evaluate(**{**given, name: value})
     if name == "max_unmeasured" and isinstance(value, float):
         with pytest.raises(InputError, match="a number from 0 to 1"):
-            evaluate(**{**given, name: value})
+            evaluate([], "RR", max_unmeasured=value)
     if name in {"folder", "against", "progress"} and not isinstance(value, str | bool | None):
         with pytest.raises(InputError, match=name):
             evaluate(**{**given, name: value})

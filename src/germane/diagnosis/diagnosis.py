@@ -112,6 +112,7 @@ class GainRow(Line):
 class BlameLine(Line):
     """The queries with one outcome: their number, their proportion of all queries (`share`), and their ids.
 
+    A query whose trials have several outcomes is named in each, and counts in `share` by its trials.
     The outcomes are `answered`: the response states the answer, and the contexts support it. `not_retrieved`:
     neither the response nor the contexts contain the answer. `ignored`: the contexts contain the answer, but
     the response does not. `unsupported`: the response states the answer, but the contexts do not support the
@@ -338,15 +339,16 @@ def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> d
     blames = dict[str, Blame]()
     for system, of_system in cases.items():
         kinds = np.array([_kind_of(outcomes) for _, outcomes in of_system])
-        clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in of_system]
+        clusters = {sample.id: sample.cluster or sample.id for sample, _ in of_system}
+        number = {name: at for at, name in enumerate(clusters)}  # of each case; its trials are averaged
+        of = [number[sample.id] for sample, _ in of_system]
         blame = blames[system] = {}
         for kind in get_args(BlameKind):
-            marked = (kinds == kind).astype(float)
-            ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
-            ids = list(dict.fromkeys(of_system[at][0].id for at in np.flatnonzero(marked).tolist()))
-            blame[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends, ids)
-        columns = zip(*(outcomes for _, outcomes in of_system), strict=True)
-        both = zip(measures, columns, strict=True)  # "unknown" names the measures that lack a verdict
+            marked = np.bincount(of, kinds == kind) / np.bincount(of)
+            ends = mean_interval(marked, clusters=[*clusters.values()], value_range=(0.0, 1.0)).ends
+            ids = [name for name, share in zip(clusters, marked, strict=True) if share]
+            blame[kind] = BlameLine(len(ids), float(marked.mean()), ends, ids)
+        both = zip(measures, zip(*(outcomes for _, outcomes in of_system), strict=True), strict=True)
         blame["unknown"].add = [str(measure) for measure, column in both if not _are_known(column)]
     return blames
 
