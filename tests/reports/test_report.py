@@ -249,10 +249,11 @@ def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
 
 
 def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
-    """With the share of places that people labelled."""
+    """With the share of places that people labelled; a label that was taken back is none."""
     measure = "P(labels=best)@1"
     part = part_of(measure, [relevance(n) for n in range(3)], 1.0, 0.5, 0.0)
-    part.labels.extend(list(labels_of(SAMPLES[:1]))[:1])
+    label, other = labels_of(SAMPLES[:1])
+    part.labels.extend([label, other, replace(other, answer=None, reason="taken back")])
     report = Report.build(part, MODEL)
     assert "mixed: 25% human, not a corrected estimate" in str(report)
     assert report[measure].as_json()["basis"]["mixed"] == 0.25

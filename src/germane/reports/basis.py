@@ -14,6 +14,7 @@ from germane.measures.measure import Measure
 from germane.places.table import Source
 from germane.reports.summary import Basis, MeasureSummary, Sampled, known_measure, summarise
 from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine
+from germane.tables.labels import LabelBook
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def _labelled(tables: Tables) -> int:
 
 def _mixed(tables: Tables) -> float | None:
     """Return the proportion of passages labelled by people among all labelled or judged ones, or None."""
-    labels = [label for label in tables.labels if label.kind == "relevance"]
+    book = LabelBook(tables.labels)
+    labels = [label for label in tables.labels if label.kind == "relevance" and label.item in book]
     people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
     labelled = {label.item for label in labels}
     judged = sum(row.kind == "relevance" and row.item not in labelled for row in tables.places)
