@@ -260,6 +260,16 @@ def test_skipped_rows_are_left_out(tmp_path: Path) -> None:
     assert (row["n"], row["mean_a"], row["interval_method"]) == (1, 0.5, "Gaffke, Imbens-Manski")
 
 
+@pytest.mark.parametrize(
+    "text", ["id,RR\nq1,.5\nq2,1\nmean,.75\n", "id,metric,value\nAll,RR,.75\nq1,RR,.5\nq2,RR,1\n"]
+)
+def test_rows_of_means_are_no_cases(tmp_path: Path, text: str) -> None:
+    """As spreadsheets and trec_eval end their tables."""
+    (file := tmp_path / "a.csv").write_text(text)
+    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
+    assert (row["n"], row["mean_a"]) == (2, 0.75)
+
+
 def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:
     """Less latency is better; an unknown grade has no range until it is given one; a note says what was guessed."""
     for name, more in (("a", 0), ("b", 1)):

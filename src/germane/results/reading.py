@@ -46,6 +46,8 @@ OTHERS = (
     "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
 )  # fmt: skip
 """The names (folded) of columns whose numbers are not values of a measure."""
+AVERAGES = ("all", "amean", "average", "avg", "mean", "overall")
+"""The names (folded) of rows that hold means over the cases, and are no cases."""
 _LARGEST, _MOST_TRIALS, _MOST_MEASURES = 1e100, 1 << 20, 200
 """The largest value whose squares can be summed without overflow; the limits of trial numbers and of measures."""
 
@@ -208,6 +210,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
                 raise InputError(problem, fix="write the measure's name, such as nDCG@10", place=where)
             values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
         scored.append((identity, fault, values))
+    scored = [row for row in scored if fold(row[0][0]) not in AVERAGES] or scored
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
     for (sample, system, trial, cluster), fault, values in scored:
