@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections import Counter
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_without_a_table_s_name_a_frame_has_one_row_per_sample(library: str) -> 
     assert list(frame["sample"]) == [*(sample.id for sample in SAMPLES), "bare"]
     assert "no gold" in list(frame["query"])
     assert "R@1: skipped: " in list(frame["why"])[-1]
+
+
+def test_a_pickled_report_is_the_same(tmp_path: Path) -> None:
+    """Of memory, and of a folder, as caches and pools of processes want it."""
+    report = evaluate(SAMPLES, "context_precision@2 R@1", judge="labels")
+    for one in (report, report.save(tmp_path / "r")):
+        again = pickle.loads(pickle.dumps(one))
+        assert (str(again), list(again.places())) == (str(one), list(report.places()))
+
+
+def test_an_explanation_asks_for_the_system() -> None:
+    """A sample of a report with several systems has several scores."""
+    rows = [replace(sample, system=name) for sample in SAMPLES for name in ("a", "b")]
+    with pytest.raises(KeyError, match="was not computed for q0; give system= one of a, b"):
+        evaluate(rows, "context_precision@2", judge="labels").explain("q0", "context_precision@2")
 
 
 @pytest.mark.parametrize("ending", ["html", "json", "jsonl", "csv", "md", "txt", "xml", "svg"])

@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -370,7 +370,7 @@ def _sample_in(line: bytes) -> Sample:
 
 _DECODERS: Mapping[Table, Callable[[bytes], Any]] = {
     "samples": _sample_in,
-    "places": msgspec.json.Decoder(PlaceRow).decode,
+    "places": partial(msgspec.json.decode, type=PlaceRow),  # a decoder could not be pickled
     "judgements": judgement_in,
     "labels": label_in,
 }

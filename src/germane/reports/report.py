@@ -191,7 +191,10 @@ class Report(ReportData):
         scores = self.tables.scores.of_samples([(sample, system, trial)])
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            raise KeyError(f"{summary.measure} was not computed for {sample}")
+            names = (
+                f"; give system= one of {', '.join(self.systems)}" if any(self.systems) and not system else ""
+            )
+            raise KeyError(f"{summary.measure} was not computed for {sample}{names}")
         return Explainer(self).explain(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
