@@ -16,7 +16,7 @@ at least one half.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
@@ -209,6 +209,14 @@ def _diagnoses(
             yield lists.diagnosis(system, len({sample.id for sample in systems[system]}))
 
 
+def _by_case(samples: Sequence[Sample]) -> tuple[dict[str, str], Callable[[Floats], Floats]]:
+    """Return the cluster of each case, and a function that averages values over the trials of each case."""
+    clusters = {sample.id: sample.id if sample.cluster is None else sample.cluster for sample in samples}
+    number = {name: at for at, name in enumerate(clusters)}
+    of = [number[sample.id] for sample in samples]
+    return clusters, lambda values: np.bincount(of, values) / np.bincount(of)
+
+
 class _Lists:
     """The labelled lists of one system's samples, on which a measure is computed before and after each change."""
 
@@ -229,16 +237,8 @@ class _Lists:
             self.left["the sample has passages without a label"] = None
         self.counted = np.flatnonzero(~missing)
         self.samples = [places.samples[row] for row in self.counted.tolist()]
-        _, first, self.case = np.unique(
-            [sample.id for sample in self.samples], return_index=True, return_inverse=True
-        )
-        firsts = [self.samples[row] for row in first.tolist()]
-        self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in firsts]
-
-    def per_case(self, values: Floats) -> Floats:
-        """Return the mean value of each case's trials."""
-        means: Floats = np.bincount(self.case, values) / np.bincount(self.case)
-        return means
+        clusters, self.per_case = _by_case(self.samples)
+        self.clusters = [*clusters.values()]
 
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
         now = self.values(self.measure, self.table)
@@ -339,12 +339,10 @@ def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> d
     blames = dict[str, Blame]()
     for system, of_system in cases.items():
         kinds = np.array([_kind_of(outcomes) for _, outcomes in of_system])
-        clusters = {sample.id: sample.cluster or sample.id for sample, _ in of_system}
-        number = {name: at for at, name in enumerate(clusters)}  # of each case; its trials are averaged
-        of = [number[sample.id] for sample, _ in of_system]
+        clusters, per_case = _by_case([sample for sample, _ in of_system])
         blame = blames[system] = {}
         for kind in get_args(BlameKind):
-            marked = np.bincount(of, kinds == kind) / np.bincount(of)
+            marked = per_case(kinds == kind)
             ends = mean_interval(marked, clusters=[*clusters.values()], value_range=(0.0, 1.0)).ends
             ids = [name for name, share in zip(clusters, marked, strict=True) if share]
             blame[kind] = BlameLine(len(ids), float(marked.mean()), ends, ids)
