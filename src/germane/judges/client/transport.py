@@ -190,11 +190,10 @@ class FunctionTransport:
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         value: Any = turns if self._chats else prompt_of(turns)
         try:
-            if self._awaits:
-                answer = self._function(value)
-            else:
-                answer = await asyncio.wrap_future(submitted(partial(self._function, value)))
-            answer = await answer if inspect.isawaitable(answer) else answer
+            call = partial(self._function, value)
+            answer = call() if self._awaits else asyncio.wrap_future(submitted(call))
+            while inspect.isawaitable(answer):
+                answer = await answer
         except (AnswerError, GaveUp):
             raise
         except Exception as error:  # noqa: BLE001 - the user's own model may raise any exception
