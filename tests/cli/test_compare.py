@@ -38,6 +38,9 @@ def test_compare_prints_writes_and_decides(reports: Path) -> None:
     assert "verdict  failed (exit code 1)" in done.out
     assert json.loads((out / "c.json").read_text())["verdict"] == "fail"
     assert all(file.stat().st_size for file in files)
+    (reports / "b").rename(reports / "<b|")
+    invoke("compare", reports / "a", reports / "<b|", "-o", out / "c.tex")
+    assert r"\textless{}b\textbar{}" in (out / "c.tex").read_text()
 
 
 def test_gates_are_annotations_of_a_workflow(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:

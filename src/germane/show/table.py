@@ -149,6 +149,7 @@ class Table:
 
 _TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
 

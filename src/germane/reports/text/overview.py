@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import clean, counted, markdown_text, shorten
+from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import strips
 from germane.reports.summary import (
@@ -86,9 +86,18 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
 
 
 def remarks_of(report: ReportData) -> list[str]:
-    """Return the remarks on the labels behind the means (e.g. "uncalibrated"), each with its measures."""
-    remarks = ((remark, line.measure) for line in report.summaries for remark in line.remarks())
-    return list(with_measures(remarks))
+    """Return the remarks on the labels behind the means, each with its measures, and systems if not all."""
+    systems: dict[tuple[str, str], list[str]] = {}
+    for line in report.summaries:
+        for remark in line.remarks():
+            systems.setdefault((remark, line.measure), []).append(line.system)
+    every = len(report.systems)
+    return list(
+        with_measures(
+            (remark, measure if len(names) == every else f"{measure} of {some_of(names, 5)}")
+            for (remark, measure), names in systems.items()
+        )
+    )
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
