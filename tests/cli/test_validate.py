@@ -127,6 +127,16 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
     assert "also occurs on line 1" in str(wrong)
 
 
+def test_every_fault_names_its_file(tmp_path: Path) -> None:
+    """Also one that no line has: a judge that there is not, a measure that no sample allows."""
+    (tmp_path / "d.jsonl").write_text('{"query": "x", "id": "a"}\n')
+    for name, text in {"a.yaml": "judge: lexcal\nmeasures: [RR]", "b.yaml": "measures: [RR]"}.items():
+        (tmp_path / name).write_text(f"{text}\n{DATA}\n")
+    first, second = invoke("validate", tmp_path / "a.yaml", tmp_path / "b.yaml").out.splitlines()
+    assert "a.yaml: unknown provider 'lexcal'" in first
+    assert "b.yaml: RR cannot be computed for any sample" in second
+
+
 def test_a_folder_may_be_named_from_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +148,7 @@ def test_a_folder_may_be_named_from_beside_it(
     (tmp_path / "evals/.old/b.yaml").write_text("a: [")
     monkeypatch.chdir(tmp_path / "work")
     assert validate([Path("../evals")], schema=False, qrels=None, corpus=None, json=False) == 2
-    assert capsys.readouterr().out.startswith("R@5 cannot be computed")
+    assert capsys.readouterr().out.startswith("../evals/a.yaml: R@5 cannot be computed")
 
 
 @pytest.mark.parametrize(

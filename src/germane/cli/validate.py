@@ -50,7 +50,7 @@ def validate(
         found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
         once = str(path) == "-"  # standard input is read once
         if not (found or unchecked or once) and path.stem != "targets" and path.suffix in YAML:
-            with _noting(found):
+            with _noting(found, SourceLocation(str(path))):
                 judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
                 plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
                 plan.check(() if plan.asks_targets else None)
@@ -95,12 +95,12 @@ _NOWHERE = SourceLocation("")
 
 
 @contextmanager
-def _noting(faults: list[InputError]) -> Iterator[None]:
-    """Return a context in which an InputError is caught and appended to `faults`."""
+def _noting(faults: list[InputError], place: SourceLocation | None = None) -> Iterator[None]:
+    """Return a context in which an InputError is caught and appended to `faults`, with `place` if it has none."""
     try:
         yield
     except InputError as fault:
-        faults.append(fault)
+        faults.append(fault.at(place))
 
 
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:

@@ -233,7 +233,7 @@ def _required_gates(report: Report) -> list[GateResult]:
         detail = "reached in every case"
         if below or missing:
             what = "below its threshold" if below else "not measured"
-            detail = f"{what} in {some_of(below or missing, 3)}"
+            detail = f"{what} in {some_of(list(dict.fromkeys(below or missing)), 3)}"
         if name == CASE_SCORE:
             stand_in = bool(report.stand_ins)
             n, total = sum(case.score is not None for case in cases), len(cases)

@@ -19,7 +19,7 @@ from germane.addons.batches.rounds import BatchClient
 from germane.ledger.sqlite import SQLiteLedger
 from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
 from tests.command import Ran, invoke
-from tests.server import Act, Asked
+from tests.server import Act, Asked, ModelServer
 from tests.server.batches import BatchServer, OpenAIBatchServer
 
 
@@ -486,3 +486,11 @@ def test_another_machine_needs_the_ledger() -> None:
         assert resume(server, "--later", "--ledger", "moved/ledger.sqlite").code == 3
         assert resume(server, "--later").code == 0
         assert paid_once(server)
+
+
+def test_a_server_without_batches_is_named() -> None:
+    """The URL is right, and the model too."""
+    with ModelServer() as server:
+        words = "samples.jsonl", "-m", MEASURES, "--judge", "openai:Q", "--base-url", server.url, "--later"
+        done = invoke("run", *words)
+    assert (done.code, "without --later the judge is asked at once" in done.err) == (2, True), done.err

@@ -162,6 +162,8 @@ class BatchClient:
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:
         why = self._secrets.mask_text(message_of(self._secrets.mask(body), status))
         message = f"{method} {mask_urls(self._service.at(path))}: {status} {why}"
+        if method == "POST" and status in {404, 405}:
+            message += "; without --later the judge is asked at once, also where the server has no batches"
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
         raise AbsentBatch(message) if status == 404 else JudgeError(message)
