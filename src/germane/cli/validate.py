@@ -96,7 +96,7 @@ _NOWHERE = SourceLocation("")
 
 @contextmanager
 def _noting(faults: list[InputError], place: SourceLocation | None = None) -> Iterator[None]:
-    """Return a context in which an InputError is caught and appended to `faults`, with `place` if it has none."""
+    """Return a context that appends an InputError to `faults`, with `place` if the error has none."""
     try:
         yield
     except InputError as fault:

@@ -620,9 +620,15 @@ def test_a_person_looks_at_twenty(corpus: Path, tmp_path: Path) -> None:
         assert "4 of 8" in again.out
         assert not re.search("standalone|openai|common-knowledge", first.out)
         assert len(rows(tmp_path / "d")) == 9
-        draft(server, corpus, tmp_path / "d")
+        anew = draft(server, corpus, tmp_path / "d")
+        assert anew.out.startswith("9 questions from")
+        assert "3 removed; " in anew.out
         assert len(rows(tmp_path / "d")) == 9
         assert document(tmp_path / "d")["checked_by_people"] == checked
+        draft(server, corpus, tmp_path / "d", "--seed", 9, "--mix", "near-miss=1")
+        assert document(tmp_path / "d")["checked_by_people"] is None  # of the questions of this set
+        invoke("label", tmp_path / "d", "--budget", 1, stdin="f")
+        assert document(tmp_path / "d")["checked_by_people"]["n"] == 1
 
 
 def test_terms_of_scripts_without_spaces() -> None:

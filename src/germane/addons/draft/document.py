@@ -55,7 +55,7 @@ def label(
         raise InputError(f"{folder} has no drafted test set", fix="name the folder that germane draft wrote")
     rows = read_rows(folder / SAMPLES)
     drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
-    answered = {row["item"] for row in read_labels(folder, rows) if row["who"] == who}
+    answered = {row["item"] for row in read_labels(folder, rows, document["searched"]) if row["who"] == who}
     todo = [row for row in drawn if row["id"] not in answered]
     done = len(drawn) - len(todo)
     show: Callable[[str], None] = (lambda _: None) if json else print_lines
@@ -73,8 +73,7 @@ def label(
                 earlier = read_rows(folder / LABELS)
                 write_rows(folder / LABELS, [*earlier, {**constant, **own, "at": now()}])
     removed = set(document["removed"])
-    known = removed | {row["id"] for row in rows}
-    labels = [label for label in read_labels(folder, rows) if label["item"] in known]
+    labels = read_labels(folder, rows, document["searched"])
     checked = document["checked_by_people"] = checked_by_people(labels)
     if drop_bad:
         removed |= {row["item"] for row in labels if row["answer"] not in ("fine", "unsure")}
@@ -185,10 +184,12 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
     return before
 
 
-def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return people's labels in a folder, except those whose question has another text in the samples."""
+def read_labels(
+    folder: Path, rows: Iterable[Mapping[str, Any]], known: Container[str]
+) -> list[dict[str, Any]]:
+    """Return people's labels of the questions in `known` (ids), except those with another text in `rows`."""
     queries = {row["id"]: row["query"] for row in rows}
-    labels = read_rows(folder / LABELS)
+    labels = (label for label in read_rows(folder / LABELS) if label["item"] in known)
     return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
 
 

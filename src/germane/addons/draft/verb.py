@@ -135,8 +135,9 @@ def _finish(
 ) -> int:
     """Write and print the set, and return the exit code; `before` is the folder's earlier draft.json."""
     rows = [attempt.row for attempt in drafter.kept]
-    labels = files.read_labels(output, rows)
-    settled = {row["id"] for row in rows} - {label["item"] for label in labels}
+    drafted = {row["id"] for row in rows}
+    labels = files.read_labels(output, rows, drafted)
+    settled = drafted - {label["item"] for label in labels}
     removed = [name for name in before.get("removed", ()) if name not in settled]
     rows = files.settle_rows(rows, labels, removed)
     document = _document(drafter, source, judges, real, rows, labels)
@@ -275,8 +276,11 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
     kept, near_misses = document.kept, document.kinds.get("near-miss", {}).get("kept", 0)
     price = "" if document.cost_usd is None else f", ${document.cost_usd:.2f}"
     documents = f"{document.documents_covered} of {counted(document.corpus['documents'], 'document')}"
-    paid = f"{kept} of {counted(document.attempts, 'attempt')}; {counted(document.calls, 'call')}{price}"
-    parts, ease = [f"{counted(kept, 'question')} from {documents} ({paid})."], document.ease
+    left = document.precision["questions"]
+    removed = f", {kept - left} removed" if kept > left else ""
+    price = f"; {counted(document.calls, 'call')}{price}"
+    paid = f"{kept} of {counted(document.attempts, 'attempt')}{removed}{price}"
+    parts, ease = [f"{counted(left, 'question')} from {documents} ({paid})."], document.ease
     first = ease["drafted"]["bm25_at_1"]
     if first["interval"]:
         share = "{mean:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
