@@ -40,6 +40,13 @@ def test_labels_that_differ_have_signs_of_their_own(inside: Cli, tmp_path: Path)
     assert ("□ gold 0, ■ human 3" in printed, "■ gold 1, □ human 0" in printed) == (True, True)
 
 
+def test_a_query_may_be_longer_than_the_name_of_a_file(inside: Cli, tmp_path: Path) -> None:
+    """It is no report, and is looked up in the latest one."""
+    row = {"query": "why " * 99, "contexts": [{"id": "d"}], "qrels": {"d": 1}}
+    inside("run", write_jsonl(tmp_path / "data.jsonl", row), "-m", "RR")
+    assert "RR = 1.0000" in inside("explain", row["query"]).out
+
+
 def test_long_ids_are_told_apart_by_their_ends(inside: Cli, tmp_path: Path) -> None:
     """URLs of chunks: in the table of ranks, of stages and of a comparison."""
     urls = [
