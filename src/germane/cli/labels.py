@@ -30,15 +30,13 @@ def check(path: Path, *, corpus: Path, json: bool) -> None:
     documents = counted(int(check.corpus["documents"]), "document")
     lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus['digest']}"]
     for names, what in (
-        (check.missing, "are no longer in the corpus"),
-        (check.changed, "have a different text in this corpus"),
+        (check.missing, "no longer in the corpus"),
+        (check.changed, "with a different text in this corpus"),
     ):
         if names:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
     if check.unknown:
-        lines.append(
-            f"  {check.unknown} are in the corpus, but their old text is unknown (no context has it)"
-        )
+        lines.append(f"  {check.unknown} in the corpus, with an old text that is unknown (no context has it)")
     found = Counter("whole" if row.whole else "in part" if row.places else "nowhere" for row in check.quotes)
     if check.quotes:
         parts = (f"{found[where]} {where}" for where in ("whole", "in part", "nowhere") if found[where])

@@ -44,6 +44,7 @@ NESTED = ("scores", "metrics", "measures")
 OTHERS = (
     "", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat", "response", "answer", "output", "outputs",
     "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
+    "isaggregated", "retrieveddocscount", "golddocscount", "correctdocscount",
 )  # fmt: skip
 """The names (folded) of columns whose numbers are not values of a measure."""
 AVERAGES = ("all", "amean", "average", "avg", "mean", "overall")

@@ -234,3 +234,18 @@ def test_faults_say_file_line_and_what_to_write(tmp_path, name, text, said):
         ContextRecall().evaluate(read_rows(path, "doc_ids"), [])
     assert said in str(caught.value)
     assert caught.value.fix
+
+
+def test_rows_are_compared_by_their_measures_alone(files, tmp_path):
+    """Counts of documents are no measures, which would raise the p-values of the others."""
+    results, references = files
+    for parity, folder in ((), "a"), (("--parity", "liverag"), "b"):
+        run("--results", results, "--reference", references, "--output-dir", tmp_path / folder, *parity)
+    first, second = (next((tmp_path / folder).glob("*.rows.tsv")) for folder in "ab")
+    compared = invoke("compare", first, second, "--json").json["comparisons"]
+    assert [row["measure"] for row in compared] == [
+        "context_recall",
+        "context_precision",
+        "context_f1",
+        "nDCG@10",
+    ]
