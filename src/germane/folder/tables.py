@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -368,9 +368,17 @@ def _sample_in(line: bytes) -> Sample:
     return _decode_sample(line)
 
 
+_decode_place = msgspec.json.Decoder(PlaceRow).decode
+
+
+def _place_in(line: bytes) -> PlaceRow:
+    """Return the row in a line of places.jsonl; unlike a decoder's method, this function can be pickled."""
+    return _decode_place(line)
+
+
 _DECODERS: Mapping[Table, Callable[[bytes], Any]] = {
     "samples": _sample_in,
-    "places": partial(msgspec.json.decode, type=PlaceRow),  # a decoder could not be pickled
+    "places": _place_in,
     "judgements": judgement_in,
     "labels": label_in,
 }
