@@ -422,7 +422,7 @@ def config_page() -> str:
 
 {MADE}
 The nearest `germane.toml`, or `pyproject.toml` with a table `[tool.germane]`, from the working directory upwards. Flags > eval
-file > environment > this file > defaults. An unknown setting is an error that names the nearest one. Paths are relative to the file.
+file > environment > this file > defaults. An unknown setting is an error that names the known ones. Paths are relative to the file.
 
 ```toml
 judge = "openai:gpt-4o-mini"

@@ -201,6 +201,13 @@ def test_a_command_sees_few_variables_of_the_environment(command, monkeypatch):
     assert answer(command(show, env="{SECRET_KEY: mine}")).response == "why? mine C path"
 
 
+@pytest.mark.parametrize("env", ["[PATH, {WORD: hi}]", "[WORD=hi]"])
+def test_names_and_values_of_variables_in_one_list(command, env):
+    """They are refused: no value would be passed on."""
+    with pytest.raises(InputError, match=r"write names: \[NAME\], or values: \{NAME: value\}"):
+        command("echo {PROMPT}", env=env)
+
+
 def test_the_messages_of_the_newer_generation(command):
     """AgentV 4 calls them `output`; how long a tool took is kept."""
     program = (

@@ -61,8 +61,8 @@ FUNCTIONS = {
     "min(MEASURE)": "the lowest value of a case",
     "max(MEASURE)": "the highest value of a case",
     "share(MEASURE>=0.5)": "the share of cases whose value meets the condition",
-    "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; slices of fewer than five "
-    "cases are undecided",
+    "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; undecided if a slice of fewer "
+    "than five cases decides",
     "lower(MEASURE)": "the lower end of the mean's interval: at the limit, about 2.5% of all sets of queries pass; also `lower(mean(MEASURE))`",
     "upper(MEASURE)": "the upper end of the mean's interval",
     "corrected(MEASURE)": "the mean corrected by people's labels; also `lower(corrected(MEASURE))`",

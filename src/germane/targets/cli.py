@@ -43,6 +43,8 @@ Complete quotes are removed before the search.
 _Variables: TypeAlias = Mapping[str, Mapping[str, str]]
 """Maps each slot of a command ("PROMPT", "FILES", ...) to its environment variables and their values."""
 
+_Env: TypeAlias = dict[str, str] | list[str] | str
+
 
 def _environment(value: Any) -> Json:
     """Return the variables in `env`: a mapping of values, or a list of names to copy from this process."""
@@ -50,6 +52,10 @@ def _environment(value: Any) -> Json:
     if isinstance(content, dict):
         return {name: str(inner) for name, inner in content.items()}
     names = content if isinstance(content, list) else [content]
+    if wrong := [name for name in names if not isinstance(name, str) or "=" in name]:
+        raise Invalid(
+            f"has {describe(wrong[0])}, not a name", "write names: [NAME], or values: {NAME: value}"
+        )
     return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
 
@@ -95,7 +101,9 @@ class CliTarget(Target):
     ]
     cwd: Annotated[str, Field(pattern=r"^[^\x00]*$")] = ""
     timeout: Positive = 120.0
-    env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
+    env: Annotated[dict[str, str], BeforeValidator(_environment, json_schema_input_type=_Env)] = Field(
+        default_factory=dict
+    )
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def open(self, location: SourceLocation, folder: Path) -> None:
