@@ -261,7 +261,13 @@ def test_skipped_rows_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["id,RR\nq1,.5\nq2,1\nmean,.75\n", "id,metric,value\nAll,RR,.75\nq1,RR,.5\nq2,RR,1\n"]
+    "text",
+    [
+        "id,RR\nq1,.5\nq2,1\nmean,.75\n",
+        "id,metric,value\nAll,RR,.75\nq1,RR,.5\nq2,RR,1\n",
+        ",q1,q2,mean\nRR,.5,1,.75\n",
+        '{"RR": {"q1": 0.5, "q2": 1, "all": 0.75}}',
+    ],
 )
 def test_rows_of_means_are_no_cases(tmp_path: Path, text: str) -> None:
     """As spreadsheets and trec_eval end their tables."""

@@ -211,7 +211,6 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
                 raise InputError(problem, fix="write the measure's name, such as nDCG@10", place=where)
             values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
         scored.append((identity, fault, values))
-    scored = [row for row in scored if fold(row[0][0]) not in AVERAGES] or scored
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
     for (sample, system, trial, cluster), fault, values in scored:
@@ -317,6 +316,7 @@ def read_results(path: str | Path) -> list[MeasuredRow] | None:
         fix = "write the columns id, measure and value, or id and a column per measure, or a log with its samples"
         raise InputError("this file has no results per case", fix=fix, place=place)
     rows = _by_case(rows, place)
+    rows = [row for row in rows if fold(row.sample) not in AVERAGES] or rows
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]
     if times > 1:
