@@ -201,6 +201,11 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
         ),
         ("calls.jsonl", '{"id": "q1", "calls": [{}]}\n', r"calls.jsonl:1: this sample has several calls"),
         ("no_query.jsonl", '{"doc_id": "a", "score": 1}\n', r"no_query.jsonl:1: this row has no query id"),
+        (
+            "no_doc.jsonl",
+            '{"query_id": "q", "score": 1}\n',
+            r"no_doc.jsonl:1: this row has a score and no document id",
+        ),
         ("twice.json", '{"q1": {"a": 1, "a": 2}}', r"twice.json:1:17: the key 'a' occurs twice"),
         (
             "list.jsonl",

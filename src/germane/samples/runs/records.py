@@ -145,6 +145,8 @@ def _rows_in(
     docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
     values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
     if docs is None:
+        if isinstance(values, Real):
+            raise Invalid(f"this row has a {kind.value} and no document id", kind.json)
         return
     if isinstance(docs, str):
         if is_missing(docs):
