@@ -102,6 +102,28 @@ class TestAFile:
         assert report[name].mean == 0.5
         assert name not in {one.name for one in definitions()}
 
+    def test_direction_and_range_are_known_without_the_file(self, tmp_path, name):
+        """In a report folder, and in a document of --json, which continuous integration keeps."""
+        text = "from germane.measures import measure\n\n@measure(better='lower', range=(0, 10))\n"
+        write(tmp_path, f"{text}def {name}(sample):\n    return sample.metadata['cost']\n")
+        for report, more in (("old", 0), ("new", 3)):
+            rows = [
+                {"id": str(at), "query": "q", "contexts": [], "metadata": {"cost": at % 3 + more}}
+                for at in range(20)
+            ]
+            rows[0]["metadata"] = {"cost": 0}
+            (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+            words = ["run", "s.jsonl", "-m", f"my_measures.py:{name}", "-o", report, "-o", f"{report}.json"]
+            subprocess.run(
+                [sys.executable, "-m", "germane", *words], cwd=tmp_path, capture_output=True, check=True
+            )
+        for end in (".json", ""):
+            found = compare(tmp_path / f"old{end}", tmp_path / f"new{end}", margin={name: 0.5})
+            assert (found.verdict, found[name].outcome) == ("fail", "worse")
+        report = Report.open(tmp_path / "new")
+        assert [score.value for score in report.worst(name, 1)] == [5]
+        assert (report[name].interval_method, report[name].basis.source) == ("Gaffke", "gold")
+
     @pytest.mark.parametrize(
         ("text", "ask", "said"),
         [

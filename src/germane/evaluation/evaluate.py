@@ -320,7 +320,7 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
 
 
 _OF_ROWS = {"labels_size", "graders", "notes", "beside", "prompts", "reads"}
-_OF_ROWS |= {"references", "asked", "files", "status", "changes"}
+_OF_ROWS |= {"references", "asked", "files", "status", "changes", "declared"}
 """The entries of a manifest that describe its rows, and therefore change when a report is scored again."""
 
 

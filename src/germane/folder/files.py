@@ -244,6 +244,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
     list[dict[str, Any]]: ("changes", "sessions"),
     list[list[_GraderEntry]]: ("graders",),
     list[Any]: ("eval_files", "gates"),
+    list[str]: ("declared",),
 }
 _MANIFEST = msgspec.defstruct(
     "Manifest", [(name, kind, None) for kind, names in _TYPES.items() for name in names]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import fsum
 from typing import TYPE_CHECKING
 
 from germane.folder.tables import Tables
 from germane.measures.declaration import belonging_to
-from germane.measures.measure import Measure
+from germane.measures.measure import UNKNOWN, Measure, declared, define
 from germane.places.table import Source
 from germane.reports.summary import Basis, MeasureSummary, Sampled, known_measure, summarise
 from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine
@@ -27,6 +28,10 @@ def summaries_of(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
     """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
+    for text in manifest.get("declared", ()):
+        unknown, stated = Measure.remembered(text.rpartition(" [")[0]).definition, declared(text)
+        if unknown.formula == UNKNOWN and stated is not None:
+            define(replace(unknown, range=stated.range, better=stated.better))
     corrections, summaries = None, list[MeasureSummary]()
     labelled, mixed = cache(lambda: _labelled(tables)), cache(lambda: _mixed(tables))  # read once, if at all
     for line in summarise(tables.scores, clusters=tables.clusters()):
@@ -58,7 +63,9 @@ def basis_of(
     source: Source = "judge"
     if measure is not None and measure.definition.family == "ranked":
         source = measure.labels
-    elif measure is not None and not measure.definition.asks:
+    elif measure is None:  # its file is not loaded; a document of scores does not say what was asked
+        source = "judge" if reads.get(canonical) or "reads" not in manifest else "gold"
+    elif not measure.definition.asks:
         source = "judge" if measure.definition.family == "graded" and reads.get(canonical) else "gold"
     if source == "judge" and measure is not None:  # the judges `labels` and `gold` repeat people's and gold's
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}

@@ -58,7 +58,7 @@ class Document(Line, kw_only=True):
     ran, `files` contains the means over the cases of each file.
 
     If the run stopped early, `stopped` says why and how to continue it, and the document contains the results
-    so far.
+    so far. `declared` holds the ranges and directions of measures of your own, if they are not 0 to 1, higher.
     """
 
     schema_version: Literal[1] = 1
@@ -76,6 +76,7 @@ class Document(Line, kw_only=True):
     scores: list[ScoreRow] | UnsetType = UNSET
     cases: list[CaseResult]
     stopped: str | UnsetType = UNSET
+    declared: list[str] | UnsetType = UNSET
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
@@ -98,6 +99,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         scores=[] if scores else UNSET,
         cases=list(report.cases()),
         stopped=report.stopped or UNSET,
+        declared=report.manifest.get("declared", UNSET),
     ).as_json()
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))

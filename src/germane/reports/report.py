@@ -19,7 +19,7 @@ from germane.errors import InputError, SourceLocation
 from germane.folder.files import SESSION, read_manifest, write_manifest
 from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
-from germane.measures.measure import UNKNOWN, Measure
+from germane.measures.measure import UNKNOWN, Declared, Measure
 from germane.reports.basis import panel_notes, summaries_of
 from germane.reports.data import CASE_SCORE, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
@@ -264,7 +264,14 @@ def _counted(tables: Tables) -> dict[str, Json]:
         },
         "asked": asked_json(asked),
     }
-    return {**counts, "beside": beside} if beside else counts
+    definitions = {name: Measure.remembered(name).definition for _, name in tables.scores.measures}
+    own = [  # a command that opens the report does not load the measures of other people's files
+        Declared(one.range, one.better == "higher").type_of(name)
+        for name, one in definitions.items()
+        if (one.formula == UNKNOWN or not one.compute.__module__.startswith("germane."))
+        and (one.range, one.better) != ((0.0, 1.0), "higher")
+    ]
+    return counts | ({"beside": beside} if beside else {}) | ({"declared": own} if own else {})
 
 
 def reports_in(folder: Path) -> list[Path]:
@@ -322,6 +329,7 @@ class ScoredDocument(Line):
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
     judge: dict[str, Any] | None = None
+    declared: list[str] = []
 
 
 def read_document(path: Path) -> ReportData:
@@ -361,7 +369,7 @@ def read_document(path: Path) -> ReportData:
             problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"
             raise InputError(problem, fix="remove one of the two scores", place=location)
         seen.add(name)
-    tables, manifest = BlockRows(scores=table), {"judge": document.judge or {}}
+    tables, manifest = BlockRows(scores=table), {"judge": document.judge or {}, "declared": document.declared}
     return ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
 
 

@@ -245,7 +245,7 @@ def merge_parts(
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     """Return the merged manifest: the entries that are equal in all parts, and the sums of their counts."""
     first = manifests[0]
-    kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out")
+    kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out", "declared")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
     if warnings := list(dict.fromkeys(chain.from_iterable(m.get("warnings", ()) for m in manifests))):
         made["warnings"] = warnings
