@@ -329,7 +329,7 @@ class ScoredDocument(Line):
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
     judge: dict[str, Any] | None = None
-    declared: list[str] = []
+    declared: tuple[str, ...] = ()
 
 
 def read_document(path: Path) -> ReportData:
