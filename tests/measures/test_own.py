@@ -120,9 +120,10 @@ class TestAFile:
         for end in (".json", ""):
             found = compare(tmp_path / f"old{end}", tmp_path / f"new{end}", margin={name: 0.5})
             assert (found.verdict, found[name].outcome) == ("fail", "worse")
-        report = Report.open(tmp_path / "new")
-        assert [score.value for score in report.worst(name, 1)] == [5]
-        assert (report[name].interval_method, report[name].basis.source) == ("Gaffke", "gold")
+        made = Report.open(tmp_path / "new")
+        assert [score.value for score in made.worst(name, 1)] == [5]
+        assert (made[name].interval_method, made[name].basis.source) == ("Gaffke", "gold")
+        assert min(case.score or 0 for case in made.cases()) == pytest.approx(0.5)  # cost 5 of 0 to 10
 
     @pytest.mark.parametrize(
         ("text", "ask", "said"),

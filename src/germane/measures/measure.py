@@ -116,8 +116,8 @@ class Definition:
 
         A count n without an upper limit becomes n / (1 + n) or, if lower is better, 1 / (1 + n).
         """
-        if isinf(self.range[1]):
-            value /= 1.0 + value
+        low, high = self.range
+        value = value / (1.0 + value) if isinf(high) else (value - low) / (high - low)
         return value if self.better == "higher" else 1.0 - value
 
     @property
