@@ -58,7 +58,7 @@ class Document(Line, kw_only=True):
     ran, `files` contains the means over the cases of each file.
 
     If the run stopped early, `stopped` says why and how to continue it, and the document contains the results
-    so far. `declared` holds the ranges and directions of measures of your own, if they are not 0 to 1, higher.
+    so far. `declared` has the range and direction of your own measures, unless 0 to 1 and higher is better.
     """
 
     schema_version: Literal[1] = 1
