@@ -658,7 +658,8 @@ def _arguments(doc: str, as_flags: Collection[str] = ()) -> str:
         body, _, after = body.partition("\n\n")
         entries = [" ".join(entry.split()) for entry in re.split(r"\n(?= {4}\S)", body)]
         if title == "Returns":
-            parts.append(f"Returns {' '.join(entries)}")
+            text = " ".join(entries)
+            parts.append(f"Returns {text[0].lower()}{text[1:]}")
         else:
             flags = [entry.partition(":")[0] for entry in entries if entry.partition(":")[0] in as_flags]
             entries = [entry for entry in entries if entry.partition(":")[0] not in flags]

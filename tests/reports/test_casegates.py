@@ -17,7 +17,7 @@ VALUES = [0.0, 0.1, *[0.5] * 4, *[0.9] * 6]
 def verdict(gate: str, values: list[float | None] | None = None) -> tuple[str, str]:
     """What becomes of a gate over twelve cases: six of tag a and language de, five of b, one of c."""
     given = list(VALUES) if values is None else values
-    tags = ["a"] * 6 + ["b"] * 5 + ["c"]
+    tags = ["a"] * 6 + ["b: x"] * 5 + ["c"]
     part = BlockRows(
         samples=[
             Sample(id=str(n), query="q", tags=(tag,), metadata=FrozenDict(lang="de" if tag == "a" else "en"))
@@ -42,6 +42,7 @@ def verdict(gate: str, values: list[float | None] | None = None) -> tuple[str, s
         ("share(RR >= 0.5) >= 90%", "failed", "share 0.8333"),
         ("min(mean(RR) by tag)>=0.3", "passed", "a 0.3500 (n=6)"),
         ("min(mean(RR) by lang)>=0.4", "failed", "de 0.3500 (n=6)"),
+        ("min(mean(RR) by b: x)>=0.5", "failed", "not b: x 0.4286 (n=7), b: x 0.9000 (n=5)"),
         ("max(mean(RR) by tag)<=0.95", "passed", "c 0.9000 (n=1)"),
     ],
 )

@@ -47,7 +47,7 @@ _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
 _NUMBER = r"[-+0-9.eE]+"
 _MEASURE = r"(?P<measure>(?:[^<>=()]|\([^()]*\))+?)"
 _WRITTEN = (
-    rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[\w.-]+) \)",
+    rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[^<>=()]+?) \)",
     rf"(?P<how>share) \( {_MEASURE} (?P<share>(?:>=|<=|>|<) {_NUMBER}) \)",
     rf"(?P<how>lower|upper) \( (?P<of>mean|corrected|judged) \( {_MEASURE} \) \)",
     rf"(?P<how>mean|min|max|lower|upper|change) \( {_MEASURE} \)",
