@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from germane import evaluate
 from germane.addons.agentv.graders import CodeGrader
 from germane.evalfiles import Case
 from germane.graders import GraderResult
@@ -264,6 +265,18 @@ def test_only_named_variables_reach_a_script(monkeypatch: pytest.MonkeyPatch) ->
     assert details["LC_TIME"] == "C"
     assert "PATH" in details
     assert python(code, env=("OPENAI_API_KEY",)).details["OPENAI_API_KEY"] == "secret"
+
+
+def test_one_script_with_two_environments_is_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first grader's score was that of all with the same script and document."""
+    monkeypatch.setenv("WANTED", "1")
+    code = "import json,os;print(json.dumps({'score': float('WANTED' in os.environ)}))"
+    graders = [
+        CodeGrader(name=name, script=(sys.executable, "-c", code), env=env)
+        for name, env in {"without": (), "with": ("WANTED",)}.items()
+    ]
+    report = evaluate([{"query": "q", "response": "a"}], graders)
+    assert (report["without"].mean, report["with"].mean) == (0.0, 1.0)
 
 
 def test_agentv_keeps_the_end_of_stderr_in_its_miss() -> None:

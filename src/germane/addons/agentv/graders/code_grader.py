@@ -66,8 +66,10 @@ class ScriptGrade(Question[GraderResult]):
         return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
 
     def inputs(self) -> dict[str, Json]:
-        """Return the command, the folder in which it runs, and the document on its stdin, by name."""
-        return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
+        """Return the command, its folder, the document on its stdin, and limits other than the defaults."""
+        limits = {"env": list(self.env), "timeout": self.timeout, "max_calls": self.max_calls}
+        given = {name: value for name, value in limits.items() if value not in ([], 120.0, None)}
+        return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document, **given}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
         """Return the program's JSON output unchanged, with any other keys.
