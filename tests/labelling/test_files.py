@@ -270,7 +270,7 @@ def test_damaged_files_are_errors_with_their_place(
         (
             "a.json",
             '[{"sample": "q1", "id": "d1.2", "grade": 2}]',
-            "a.json: labels in a .json file are read as qrels, and this file has no gold; write a .csv or .jsonl",
+            "a.json: labels in a .json file are read as qrels, and query d1.2: this row has a grade and no document id; write a .csv",
         ),
         (
             "a.xlsx",
