@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from germane import compare
+from germane import compare, evaluate
 from germane.errors import InputError
 from tests.command import invoke
 
@@ -274,6 +274,24 @@ def test_rows_of_means_are_no_cases(tmp_path: Path, text: str) -> None:
     (file := tmp_path / "a.csv").write_text(text)
     (row,) = invoke("compare", file, file, "--json").json["comparisons"]
     assert (row["n"], row["mean_a"]) == (2, 0.75)
+
+
+def test_documents_and_tables_keep_the_clusters(tmp_path: Path) -> None:
+    """Their intervals are those of the reports."""
+    for name, by in (("a", 3), ("b", 5)):
+        rows = [
+            {"id": f"q{n}", "query": "q", "cluster": f"c{n // 4}", "qrels": {"d": 1},
+             "contexts": [{"id": f"x{at}"} for at in range(n % by)] + [{"id": "d"}]} for n in range(24)
+        ]  # fmt: skip
+        report = evaluate(rows, "RR").save(tmp_path / name)
+        for end in ("json", "jsonl", "csv"):
+            report.save(tmp_path / f"{name}.{end}")
+    ends = [
+        compare(tmp_path / f"a{end}", tmp_path / f"b{end}")["RR"].interval
+        for end in ("", ".json", ".jsonl", ".csv")
+    ]
+    assert ends == [ends[0]] * 4
+    assert ends[0] is not None
 
 
 def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ class Document(Line, kw_only=True):
 
     If the run stopped early, `stopped` says why and how to continue it, and the document contains the results
     so far. `declared` has the range and direction of your own measures, unless 0 to 1 and higher is better.
+    `clusters` maps the samples that have a cluster to it.
     """
 
     schema_version: Literal[1] = 1
@@ -77,6 +78,7 @@ class Document(Line, kw_only=True):
     cases: list[CaseResult]
     stopped: str | UnsetType = UNSET
     declared: list[str] | UnsetType = UNSET
+    clusters: dict[str, str] | UnsetType = UNSET
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
@@ -103,6 +105,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     ).as_json()
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
+        document |= {"clusters": {**clusters}} if (clusters := report.tables.clusters()) else {}
     return document
 
 
@@ -115,14 +118,15 @@ def _beside(
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    verdicts, remarks = _beside(report)
-    if not verdicts and not any(remarks.values()):
+    (verdicts, remarks), clusters = _beside(report), report.tables.clusters()
+    if not verdicts and not any(remarks.values()) and not clusters:
         yield from (line.decode() for line in report.tables.scores.lines())
         return
     for score in report.scores():
         of_mean = remarks[score.system, score.measure]
         more: dict[str, Json] = {"remarks": of_mean} if of_mean else {}
         more |= {"verdict": verdicts.get(score.key)} if verdicts else {}
+        more |= {"cluster": clusters[score.sample]} if score.sample in clusters else {}
         yield json.dumps({**dump_score(score), **more}, ensure_ascii=False) + "\n"
 
 
@@ -131,6 +135,8 @@ def _csv(report: ReportData) -> Iterator[str]:
     if verdicts:
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
+    if clusters := report.tables.clusters():
+        columns["cluster"] = [clusters.get(name, "") for name in columns["sample"]]
     both = zip(columns["system"], columns["measure"], strict=True)
     columns["remarks"] = ["; ".join(remarks[key]) for key in both]
     yield from csv_lines(chain([columns], zip(*columns.values(), strict=True)))

@@ -143,8 +143,8 @@ class Report(ReportData):
         of scores), and the formats of add-ons. Returns this report, or, after a folder was written, the
         report in that folder.
 
-        Raises InputError if the extension is another word (.pdf), if the folder contains the report of another
-        evaluation and `force` is False, or if another process is writing to the folder.
+        Raises InputError if the extension is another word (.pdf), if the folder contains another evaluation's
+        report and `force` is False, or if another process is writing to the folder.
         """
         from germane.reports.formats import known_format, write
 
@@ -330,6 +330,7 @@ class ScoredDocument(Line):
     scores: list[ScoreRow] | UnsetType = UNSET
     judge: dict[str, Any] | None = None
     declared: tuple[str, ...] = ()
+    clusters: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_document(path: Path) -> ReportData:
@@ -369,7 +370,8 @@ def read_document(path: Path) -> ReportData:
             problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"
             raise InputError(problem, fix="remove one of the two scores", place=location)
         seen.add(name)
-    tables, manifest = BlockRows(scores=table), {"judge": document.judge or {}, "declared": document.declared}
+    tables = BlockRows(scores=table, cluster_of=document.clusters)
+    manifest: dict[str, Json] = {"judge": document.judge or {}, "declared": document.declared}
     return ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
 
 
