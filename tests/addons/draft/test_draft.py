@@ -410,6 +410,15 @@ class TestDropped:
             draft(server, corpus, tmp_path / "calm", *flags)
         assert files(tmp_path / "d") == files(tmp_path / "calm")
 
+    def test_a_run_that_is_stopped_leaves_the_larger_set(self, corpus: Path, tmp_path: Path) -> None:
+        """A set that somebody may use already is not replaced by the beginning of another."""
+        with ModelServer(answer=author()) as server:
+            draft(server, corpus, tmp_path / "d")
+            before = files(tmp_path / "d")
+            stopped = draft(server, corpus, tmp_path / "d", "--seed", 9, "--max-calls", 5)
+        assert (stopped.code, files(tmp_path / "d")) == (3, before)
+        assert "d was left as it is, with 12 questions" in stopped.err
+
     def test_personal_data_is_kept_where_allowed(self, corpus: Path, tmp_path: Path) -> None:
         def plant(_: int, candidate: dict[str, Any], __: str) -> Any:
             return {"candidates": [FAULTS["personal data"](candidate, "")]}

@@ -142,7 +142,8 @@ def _finish(
     rows = files.settle_rows(rows, labels, removed)
     document = _document(drafter, source, judges, real, rows, labels)
     document.removed = removed
-    if drafter.attempts:
+    larger = before.get("kept", 0) if drafter.stopped else 0
+    if drafter.attempts and len(drafter.kept) >= larger:
         output.mkdir(parents=True, exist_ok=True)
         files.write_document(output, structs.asdict(document))
         numbered = enumerate(drafter.attempts, 1)
@@ -156,6 +157,8 @@ def _finish(
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if document.exit_code:
         say(_why_fewer(document))
+    if len(drafter.kept) < larger:
+        say(f"{output} was left as it is, with {counted(larger, 'question')}")
     return document.exit_code
 
 
