@@ -64,6 +64,13 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
     def declare(body: Body) -> Measure:
         doc, asks = inspect.getdoc(body) or "", inspect.isgeneratorfunction(body)
         takes, params = list(inspect.signature(body).parameters), dict[str, Param]()
+        if inspect.iscoroutinefunction(body):
+            fix = "write def, and ask a judge with `yield from ask(...)`"
+            raise MeasureError(f"{body.__name__} is asynchronous, which a measure cannot be", fix=fix)
+        needs, ends = options.get("needs", "contexts"), options.get("range", (0.0, 1.0))
+        if options.get("better", "higher") not in {"higher", "lower"} or not ends[0] < ends[1]:
+            fix = 'write better="higher" or better="lower", and range=(0.0, 1.0), the lower end first'
+            raise MeasureError(f"{body.__name__}: better or range is invalid", fix=fix)
         for key, parameter in () if "params" in options else inspect.signature(body).parameters.items():
             if key in {"settings", "k", takes[0]}:
                 continue
@@ -78,7 +85,6 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
             "name": body.__name__ if callable(name) else name or body.__name__,
             "family": "judged",
             "compute": body,
-            "needs": ("contexts",),
             "formula": doc.partition("\n")[0],
             "doc": doc,
             "params": params,
@@ -87,7 +93,8 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
             "cutoff": "optional" if "k" in takes else "none",
             "settings": "settings" in takes,
         }
-        new = define(Definition(**{**usual, **options}))
+        given = {**usual, **options, "needs": (needs,) if isinstance(needs, str) else tuple(needs)}
+        new = define(Definition(**given))
         return Measure(new.name, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare
