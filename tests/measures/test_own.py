@@ -131,7 +131,7 @@ class TestAFile:
             ("", "my_measure.py:x", r"the file .*my_measure.py does not exist"),
             ("from germane.measures import AP as first_hit", "my_measures.py:frist_hit", "my_measures.py defines first_hit"),
             ("from germane.measures import measure\n@measure\nasync def x(sample): return 1", "my_measures.py:x", "asynchronous"),
-            ("from germane.measures import measure\n@measure(better='max')\ndef x(sample): return 1", "my_measures.py:x", "better=\"lower\""),
+            ("from germane.measures import measure\n@measure(better='max')\ndef x(sample): return 1", "my_measures.py:x", 'better="lower"'),
             ("from germane.measures import measure\n@measure(range=(1, 0))\ndef x(sample): return 1", "my_measures.py:x", "lower end first"),
             ("from germane.measures import measure\n@measure(needs='x')\ndef x(sample): return 1", "my_measures.py:x", "x needs 'x'"),
             ("x = 1", "my_measures.py:x", "has no measure 'x'; my_measures.py defines no measure"),
