@@ -185,5 +185,7 @@ class TestAFile:
         small, large, broken = sized(10, 5, 0), sized(0.1, 0.2, 0.1), sized(0.1, 0.1, 0)
         assert small["size"].mean_bounds == pytest.approx((0.1, 0.4333), abs=1e-4)
         assert compare(small, large)["size"].interval_why == "missing scores could have any value"
+        with pytest.raises(InputError, match=r"declare the range: @measure\(range="):
+            compare(small, large, margin={"size": 5})
         assert (broken["size"].interval, broken.to_json()["measures"]["size"]["mean_bounds"]) == (None, None)
         assert broken.verdict.gates[0].outcome == "undecided"

@@ -19,11 +19,11 @@ from germane.errors import InputError, SourceLocation
 from germane.folder.files import SESSION, read_manifest, write_manifest
 from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
-from germane.measures.measure import UNKNOWN, Declared, Measure
+from germane.measures.measure import Declared, Measure
 from germane.reports.basis import panel_notes, summaries_of
 from germane.reports.data import CASE_SCORE, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
-from germane.reports.summary import in_digits
+from germane.reports.summary import in_digits, is_foreign, range_of
 from germane.samples.files import read_text, shown_name
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import JudgeLine, asked_json
@@ -268,8 +268,7 @@ def _counted(tables: Tables) -> dict[str, Json]:
     own = [  # a command that opens the report does not load the measures of other people's files
         Declared(one.range, one.better == "higher").type_of(name)
         for name, one in definitions.items()
-        if (one.formula == UNKNOWN or not one.compute.__module__.startswith("germane."))
-        and (one.range, one.better) != ((0.0, 1.0), "higher")
+        if is_foreign(name) and (one.range, one.better) != ((0.0, 1.0), "higher")
     ]
     return counts | ({"beside": beside} if beside else {}) | ({"declared": own} if own else {})
 
@@ -351,9 +350,7 @@ def read_document(path: Path) -> ReportData:
     table, seen, ranges = ScoreTable(), set[tuple[object, ...]](), dict[str, tuple[float, float]]()
     for row in document.scores:
         if row.type not in ranges:
-            definition = Measure.remembered(row.type).definition
-            ours = definition.compute.__module__.startswith("germane.") and definition.formula != UNKNOWN
-            low, high = definition.range if ours else (-inf, inf)
+            low, high = (-inf, inf) if is_foreign(row.type) else range_of(row.type)
             ranges[row.type] = max(low, -1e100), min(high, 1e100)  # so that squares of values are finite
         low, high = ranges[row.type]
         for value in (row.value, *(row.bounds or ())):

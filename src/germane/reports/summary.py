@@ -214,12 +214,19 @@ def range_of(canonical: str) -> tuple[float, float]:
     return Measure.remembered(canonical).definition.range
 
 
+def is_foreign(canonical: str) -> bool:
+    """Return True if a measure is not germane's, but a user's or another program's."""
+    definition = Measure.remembered(canonical).definition
+    return definition.formula == UNKNOWN or not definition.compute.__module__.startswith("germane.")
+
+
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
     """Raise an InputError that begins with `problem` if `change` exceeds the width of a measure's range."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         name = canonical.partition(" [")[0]
         fix = "write a smaller number, e.g. 0.02 or 2%"
+        fix += ", or declare the range: @measure(range=(0, 100))" if is_foreign(canonical) else ""
         problem = f"{problem} asks for more than {name} can change: its values are from {low:g} to {high:g}"
         raise InputError(problem, fix=fix, place=location)
 
