@@ -77,8 +77,7 @@ WORDS = {
     "responses": "Answers by case id; default: `response`.",
     "command_template": 'The command, with `{PROMPT}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}`: a text for a shell, in which each is a quoted variable (`"$GERMANE_PROMPT"`), or a list of a program and its arguments.',
     "cwd": "Working directory, relative to the targets file.",
-    "timeout": "Seconds for an answer, retries included.",
-    "max_mb": "Largest answer in megabytes (an unpacked response, or OUTPUT_FILE).",
+    "timeout": "Seconds for an answer.",
     "env": "Further environment variables: names, or `{NAME: value}`.",
     "url": "The URL; `{{query}}` and the like are percent-encoded.",
     "method": "Default: GET, or POST with a body.",
@@ -86,13 +85,10 @@ WORDS = {
     "body": "The body, with `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}`, `{{metadata}}`.",
     "answer_at": "JSON pointer to the answer in the response.",
     "contexts_at": "JSON pointer to the list of contexts.",
-    "calls_at": "JSON pointer to the list of searches, if there are several.",
     "context": "Fields of a context, each with its JSON pointer: `{text: /chunk/body}`.",
     "retries": "Retries after a lost connection, 408, 425, 429 and 5xx.",
     "function": "`module:function`, or a retriever object.",
-    "path": "Folders to import from; the file of samples of a recording.",
-    "arguments": "Keyword arguments of every call.",
-    "system": "One of several systems in the recording.",
+    "path": "Folders to import from, relative to the targets file.",
     "fields": "The fields to compare, see below.",
     "aggregation": "A weighted mean of the fields, or all of them.",
     "mode": "How calls are compared.",
@@ -103,7 +99,6 @@ WORDS = {
     "max_total": "Maximum tokens: input + output + cached.",
     "max_input": "Maximum input tokens.",
     "max_output": "Maximum output tokens.",
-    "relative": "`tolerance` is a share of the expected number.",
 }
 """What keys mean whose models' docstrings are prose."""
 

@@ -60,9 +60,12 @@ class MockTarget(Target):
 class RecordedTarget(Target):
     """A target with recorded answers: it answers a case with the sample of the same id and trial in a file.
 
-    `path` is the file of samples. If it contains only trial 0, the same answer is used for every trial. If
-    its ids are only line numbers, the sample with the same query is used instead. `system` selects one of
-    several systems in it.
+    If the file contains only trial 0, the same answer is used for every trial. If its ids are only line
+    numbers, the sample with the same query is used instead.
+
+    Attributes:
+        path: The file of samples, relative to the targets file.
+        system: The system whose samples are used, if the file has several.
     """
 
     live: ClassVar[bool] = False
