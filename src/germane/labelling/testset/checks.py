@@ -263,7 +263,7 @@ def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> Set
         return _unchecked("width", "the test set has no queries")
     if n < 3:
         has = "one independent query" if n == 1 else "two independent queries"
-        note = f"the test set has {has}, too few to compute an interval or to show a difference; add queries"
+        note = f"the test set has {has}, too few to show a difference; add queries"
         return _checked("width", n, len(queries), [], note, warn=True)
     t, of_power = t_quantile(UPPER, n - 1), t_quantile(POWER, n - 1)
     half, difference = t * SPREAD / sqrt(n), (t + of_power) * SPREAD_OF_DIFFERENCE / sqrt(n)
