@@ -294,8 +294,8 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     """
     short, long_ = sorted((list(dict.fromkeys(a)), list(dict.fromkeys(b))), key=len)
     s, l = len(short), len(long_)  # noqa: E741 - the paper's letters
-    if not s:
-        return float(not l)
+    if not s or short == long_:
+        return float(short == long_)
     seen_short, seen_long = set[Hashable](), set[Hashable]()
     overlap, overlap_at_s, total = 0, 0, 0.0
     for depth, item in enumerate(long_, 1):
