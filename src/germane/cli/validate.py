@@ -50,7 +50,7 @@ def validate(
         found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
         once = str(path) == "-"  # standard input is read once
         if not (found or unchecked or once) and path.stem != "targets" and path.suffix in YAML:
-            with _noting(found, SourceLocation(str(path))):
+            with _noting(found, SourceLocation(str(path)) if len(files) > 1 else None):
                 judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
                 plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
                 plan.check(() if plan.asks_targets else None)
