@@ -49,6 +49,8 @@ def test_a_quiet_run_notes_it_once(tmp_path):
     ran = invoke("run", tmp_path / "s.jsonl", "-m", "RR", "-q", "-o", tmp_path / "report")
     assert ran.err.count("1 of 1 gold id occurs in no retrieved list") == 1
     assert "occurs in no retrieved list" in invoke("report", tmp_path / "report").out
+    ran = invoke("run", tmp_path / "s.jsonl", "-m", "RR", "--json", "-o", tmp_path / "other")
+    assert "warning: 1 of 1 gold id occurs in no retrieved list" in ran.err
 
 
 NEAR = [
@@ -79,7 +81,7 @@ def test_another_spelling_of_a_gold_id(gold, doc, large, tmp_path, monkeypatch):
         rows = [("7", gold, [doc, "z"]), ("8", "d8", ["d8"])]
         samples = [{"id": q, "query": q, "qrels": [g], "retrieved_context_ids": ids} for q, g, ids in rows]
         (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
-        assert f"note: {note}" in invoke("run", "s.jsonl", "-m", "RR", "-q").err
+        assert f"warning: {note}" in invoke("run", "s.jsonl", "-m", "RR").err
 
 
 def test_blanks_of_ids_in_mappings():

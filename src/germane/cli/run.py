@@ -134,6 +134,11 @@ class Progress(Callbacks):
         """Print a warning on stderr, above the progress bar if there is one."""
         self.note(f"warning: {text}")
 
+    def on_gold(self, text: str) -> None:
+        """Print a warning on stderr; a quiet run prints the notes of its report there."""
+        if not self._quiet:
+            self.warn(text)
+
     def note(self, text: str) -> None:
         """Print a message on stderr, above the progress bar if there is one."""
         if self._bar is None:

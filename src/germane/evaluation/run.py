@@ -74,6 +74,9 @@ class Callbacks:
     def note(self, text: str) -> None:
         """Called with a note on the default measures, if no measures were named, or on an interruption."""
 
+    def on_gold(self, text: str) -> None:
+        """Called with a note of the finished report if gold ids occur in no retrieved list."""
+
     def on_baseline(self, baseline: ReportData) -> None:
         """Called with the report that the run is compared with, before it starts."""
 
@@ -369,7 +372,7 @@ class _Run:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
         gates = () if self.share else plan.gates
-        report = self.session.report(made, gates, **how)
+        report = self.session.report(made, gates, self.callbacks.on_gold, **how)
         if self.share is not None:
             why = over or "this is the report of a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))

@@ -228,8 +228,7 @@ class Session:
         self._answers: TargetAnswers | None = None
         self._stored, self._own_ledger = stored, folder / "ledger.sqlite" if no_cache and folder else None
         self._replaces: bool = stored.get("replaces", False)
-        self._before = stored
-        """The manifest that was in the folder."""
+        self._before = stored  # the manifest that was in the folder
         self._replay = str(mask_urls(str(replay or "")))
         with ExitStack() as opened:
             if folder is not None:
@@ -360,8 +359,14 @@ class Session:
             "run this command with access to the judge and without --replay, then: germane ledger export -o FILE"
         )
 
-    def report(self, made: Mapping[str, Json] = _NOTHING, gates: Sequence[Gate] = (), **how: Any) -> Report:
-        """Return the report on the stored rows, with the gates decided and a note on gold not retrieved.
+    def report(
+        self,
+        made: Mapping[str, Json] = _NOTHING,
+        gates: Sequence[Gate] = (),
+        on_gold: Callable[[str], object] = lambda _: None,
+        **how: Any,
+    ) -> Report:
+        """Return the report on the stored rows, with the gates decided. `on_gold` is called with its note on gold.
 
         `made` are further entries of its manifest, and `how` those that decide the verdict.
         """
@@ -372,6 +377,7 @@ class Session:
 
             for count, note in list(gold_notes(report)):
                 report.add_note(count, note)
+                on_gold(f"{count} {note}")
         return report
 
 
