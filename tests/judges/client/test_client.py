@@ -382,7 +382,7 @@ class TestUseless:
             replies = ask(judge_of(server, concurrency=1), passages(3))
         assert [reply.error for reply in replies] == [
             None,
-            "HTTP 404: no route; are the model and the base URL right? Most URLs end in /v1",
+            "HTTP 404: no route; is there such a model, and is that the whole base URL? Most end in /v1",
             None,
         ]
 

@@ -34,7 +34,7 @@ from germane.types import Json
 def test_a_path_where_nobody_is_hints_at_the_base_url(status: int, raw: str) -> None:
     """In words, without a page of HTML."""
     text = message_of(raw.encode(), status)
-    assert text.endswith("are the model and the base URL right? Most URLs end in /v1")
+    assert text.endswith("is there such a model, and is that the whole base URL? Most end in /v1")
     assert "<" not in text
 
 

@@ -125,7 +125,8 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     text = " ".join(_TAG.sub(" ", text).split() if text.startswith("<") else text.split())
     text = "".join(c if c.isprintable() else " " for c in text[:500])
     if status in {404, 405} and not (_NO_MODEL.search(text.lower()) or _UNSUPPORTED.search(text.lower())):
-        return f"{text[:80] or 'not found'}; are the model and the base URL right? Most URLs end in /v1"
+        hint = "is there such a model, and is that the whole base URL? Most end in /v1"
+        return f"{text[:80] or 'not found'}; {hint}"
     return text or "the server gave no reason"
 
 
