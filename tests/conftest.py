@@ -21,9 +21,6 @@ def in_ci() -> bool:
 
 settings.load_profile("ci" if in_ci() else "here")
 
-# Readline sets it for the processes that pytest starts; without it, what is printed into a pipe is 120 columns wide.
-os.environ.pop("COLUMNS", None)
-
 # A process under nohup or in the background ignores some signals, and its children inherit that: tests of Ctrl-C would
 # wait for ever. A handler that does nothing is as good here, and is not inherited by a program that is started.
 for _name in ("SIGINT", "SIGHUP", "SIGTERM"):

@@ -68,10 +68,10 @@ def test_no_line_is_wider_than_the_terminal(folder: Path, words: str) -> None:
 
 @pytest.mark.parametrize("columns", [200, 60])
 def test_columns_is_the_width_of_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    """A table that fits in COLUMNS is one, and no line is wider; without COLUMNS there are 120."""
+    """A table that fits in COLUMNS is one, and no line is wider; there are 120 at least."""
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = invoke("diagnose", folder / "report").out.splitlines()
-    assert max(map(len, lines)) <= columns
+    assert max(map(len, lines)) <= max(columns, 120)
     assert any(" change " in line and "drops" in line for line in lines) is (columns == 200)
     monkeypatch.setenv("COLUMNS", "0")
     lines = invoke("diagnose", folder / "report").out.splitlines()

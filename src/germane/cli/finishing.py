@@ -119,10 +119,10 @@ def page_sections(report: ReportData) -> dict[str, Any]:
 
 
 def print_console(renderable: RenderableType) -> None:
-    """Print to stdout, at the width of the terminal or of COLUMNS; without both, 120 columns wide."""
+    """Print to stdout at the width of the terminal; into a pipe at that of COLUMNS, at least 120."""
     console = _Stdout(highlight=False)
-    if not console.width or not (console.is_terminal or os.environ.get("COLUMNS", "").isdigit()):
-        console.width = 120
+    if not console.is_terminal:
+        console.width = max(console.width, 120)
     console.print(renderable)
 
 
