@@ -14,6 +14,7 @@ import pytest
 
 from germane import evaluate
 from germane.addons.agentv.graders import CodeGrader
+from germane.addons.agentv.graders.code_grader import ScriptGrade
 from germane.evalfiles import Case
 from germane.graders import GraderResult
 from germane.processes import KEPT_STDERR, child_environment, run_program
@@ -277,6 +278,12 @@ def test_one_script_with_two_environments_is_two_questions(monkeypatch: pytest.M
     ]
     report = evaluate([{"query": "q", "response": "a"}], graders)
     assert (report["without"].mean, report["with"].mean) == (0.0, 1.0)
+
+
+def test_a_limit_of_calls_that_equals_the_usual_timeout_is_another_question() -> None:
+    """120 calls were taken for the default of 120 seconds, and left out."""
+    usual = ScriptGrade(command="true", document=FrozenDict())
+    assert usual.item != ScriptGrade(command="true", document=FrozenDict(), max_calls=120).item
 
 
 def test_agentv_keeps_the_end_of_stderr_in_its_miss() -> None:

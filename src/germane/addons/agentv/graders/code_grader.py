@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictStr
@@ -67,8 +67,9 @@ class ScriptGrade(Question[GraderResult]):
 
     def inputs(self) -> dict[str, Json]:
         """Return the command, its folder, the document on its stdin, and limits other than the defaults."""
-        limits = {"env": list(self.env), "timeout": self.timeout, "max_calls": self.max_calls}
-        given = {name: value for name, value in limits.items() if value not in ([], 120.0, None)}
+        usual = {declared.name: declared.default for declared in fields(self)}
+        limits = {"env": self.env, "timeout": self.timeout, "max_calls": self.max_calls}
+        given = {name: value for name, value in limits.items() if value != usual[name]}
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document, **given}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
