@@ -61,7 +61,8 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
     except InputError as fault:
         if absent and fault.problem.startswith("no "):  # it is neither a report nor a sample
             fault.problem = f"there is no report {named}, and {fault.problem}"
-            fault.fix = fault.fix.removesuffix(reports_here()) + reports_here()
+            here = reports_here()
+            fault.fix = fault.fix.removesuffix(here) + here
         raise
     if json:
         print(clean_json(encode(to_builtins(facts)).decode()))

@@ -84,7 +84,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     # the manifest has sessions if a judge was asked; a question, or a member of a panel, has no answer
     failed = any(field in {"errors", "failed"} for _, field, _ in report.tables.asked)
     if failed and report.folder is not None and "sessions" in report.manifest and not chosen.replay:
-        say(f"ask the failed questions again: {chosen.to_resume(report.folder)}")
+        say(f"ask the failed questions again: {chosen.resume_command(report.folder)}")
     return code
 
 

@@ -213,8 +213,8 @@ def _by_case(samples: Sequence[Sample]) -> tuple[dict[str, str], Callable[[Float
     """Return the cluster of each case, and a function that averages values over the trials of each case."""
     clusters = {sample.id: sample.id if sample.cluster is None else sample.cluster for sample in samples}
     number = {name: at for at, name in enumerate(clusters)}
-    of = [number[sample.id] for sample in samples]
-    return clusters, lambda values: np.bincount(of, values) / np.bincount(of)
+    cases = [number[sample.id] for sample in samples]
+    return clusters, lambda values: np.bincount(cases, values) / np.bincount(cases)
 
 
 class _Lists:

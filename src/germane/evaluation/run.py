@@ -191,7 +191,8 @@ class _Run:
         self.cases: list[PlannedCase] | None = None
         self.jobs: list[Job] | None = None
         """The answered cases of the current stage; None without targets: cases are then read one by one."""
-        self.asked_targets, self.models = False, dict[str, dict[str, str]]()
+        self.asked_targets = False
+        self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
         self.stages: Stages | None = None
@@ -332,7 +333,8 @@ class _Run:
             for (name, _), target in targets.items():
                 if models := target.models.model_dump(exclude_none=True):
                     self.models[name] = models
-            self.asked_targets, parts = True, self.share.of if self.share else 1
+            self.asked_targets = True
+            parts = self.share.of if self.share else 1
             answered = await interruptibly(self.session.ask_targets(asked, targets, progress, parts=parts))
         for target in targets.values():
             self.folder.tables.notes.update(target.notes)
@@ -412,7 +414,7 @@ class _Run:
         known = failure if isinstance(failure, GermaneError) else None
         error = known or LedgerError(f"the report folder {self.path} cannot be written: {failure}")
         if self.whole is None or known is None:  # else the caller says how to continue
-            command, spent = self.spec.to_resume(self.whole or self.path, *flags), self.session.spent
+            command, spent = self.spec.resume_command(self.whole or self.path, *flags), self.session.spent
             again = f"continue with: {command}"
             if spent.calls or spent.requests:
                 again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"

@@ -153,7 +153,7 @@ class Spec:
         named = (self.given.get("targets_file"), *(path for _, path in self.given.get("prompts", ())))
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
 
-    def to_resume(self, folder: Path, *flags: str) -> str:
+    def resume_command(self, folder: Path, *flags: str) -> str:
         """Return the command that resumes the run in a folder.
 
         It contains `flags` and the flags that a report does not store (base URL, headers).

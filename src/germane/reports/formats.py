@@ -102,10 +102,10 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         cases=list(report.cases()),
         stopped=report.stopped or UNSET,
         declared=report.manifest.get("declared", UNSET),
+        clusters=(dict(report.tables.clusters()) or UNSET) if scores else UNSET,
     ).as_json()
     if scores:
         document["scores"] = list(map(dump_score, report.scores()))
-        document |= {"clusters": {**clusters}} if (clusters := report.tables.clusters()) else {}
     return document
 
 

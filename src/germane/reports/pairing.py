@@ -291,12 +291,13 @@ class PairedSystems:
     def due(self, measure: str) -> list[CaseValues]:
         """Return A's and B's values of a measure for all cases that should have a score."""
         names = measure, self.a.types[measure]
+        declared = range_of(names[1])
 
         def within(span: tuple[float, float]) -> list[CaseValues]:
             return [side.scores.case_values(side.system, names, span) for side in (self.a, self.b)]
 
-        values = within(range_of(names[1]))
-        return values if limits_of(range_of(names[1]), *values) else within((-inf, inf))
+        values = within(declared)
+        return values if limits_of(declared, *values) else within((-inf, inf))
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """Return A's and B's values of a measure for the cases in both, in A's order and with A's indices."""

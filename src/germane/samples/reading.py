@@ -267,7 +267,7 @@ def _samples(
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
-    before = split = ""  # the query of the sample before and the first repeated one, if they have one context
+    previous = repeated = ""  # queries of samples with one context: the last one, and the first repeated one
     try:
         for number, row, where in rows:
             if faults is not None and len(faults) >= MOST_FAULTS:
@@ -285,9 +285,9 @@ def _samples(
                 fix = f"give each sample its own id, system or trial; {_ROW_PER_RESULT}, or use germane rank"
                 collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
             seen[key] = number
-            one = key is sample.id and len(sample.contexts or ()) == 1 and not sample.history
-            single = sample.query if one else ""
-            split, before = split or (single if single == before else ""), single
+            lone = key is sample.id and len(sample.contexts or ()) == 1 and not sample.history
+            query = sample.query if lone else ""
+            repeated, previous = repeated or (query if query == previous else ""), query
             yield sample
     except RecursionError:  # only Python objects can contain themselves
         problem, fix = TOO_DEEP
@@ -295,8 +295,8 @@ def _samples(
     if not (seen or faults):
         fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
         raise InputError("there are no samples", fix=fix, place=file)
-    if split:
-        problem = f"consecutive samples with one context each have the same query ({shorten(split, 40)})"
+    if repeated:
+        problem = f"consecutive samples with one context each have the same query ({shorten(repeated, 40)})"
         reader.warn(Notice(f"{problem} and count as queries of their own", _ROW_PER_RESULT, file))
     reader.warn_at_end(file)
 

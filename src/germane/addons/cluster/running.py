@@ -134,7 +134,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         if keeps_answers(plan.judge) and not plan.asks_targets:
             plan.check(None)
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)
-        again = plan.spec.to_resume(whole)
+        again = plan.spec.resume_command(whole)
         target = FolderWriter(whole).lock()
         try:
             if not (stored or spec.force):
