@@ -25,10 +25,15 @@ _MOST_SAMPLES = 1_000
 """The most samples with a score of 0 whose gold ids are compared with the retrieved ids, to find other spellings."""
 
 
+def _spellings(names: Sequence[str]) -> list[str]:
+    """Return ids in lower case, without invisible characters, repeated blanks or a trailing .0."""
+    joined = " ".join(names)
+    if joined.isascii() and joined.isprintable() and "." not in joined and joined.count(" ") < len(names):
+        return joined.lower().split(" ")
+    return list(map(_spelling, names))
+
+
 def _spelling(name: str) -> str:
-    """Return an id in lower case, without invisible characters, repeated blanks or a trailing .0."""
-    if name.isascii() and name.isprintable() and " " not in name and "." not in name:
-        return name.lower()
     visible = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
     return re.sub(r"^(-?\d+)\.0+$", r"\1", " ".join(visible.split()).casefold())
 
@@ -59,11 +64,11 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
     """
     pairs, left = dict[Pair, None](), MOST_COMPARED
     for missed, listed in queries:
-        wanted = {_spelling(name): name for name in missed}
-        compared = list(islice(listed, left))
+        missing, compared = list(missed), list(islice(listed, left))
+        wanted = dict(zip(_spellings(missing), missing, strict=True))
         left -= len(compared)
-        for name in compared:
-            if gold := wanted.get(_spelling(name)):
+        for name, spelling in zip(compared, _spellings(compared), strict=True):
+            if gold := wanted.get(spelling):
                 pairs[gold, name] = None
     return list(pairs)
 
