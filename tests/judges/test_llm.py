@@ -714,7 +714,9 @@ class TestProviders:
         ("spec", "problem"),
         [
             ("gpt-4", "unknown provider 'gpt-4'; use PROVIDER:MODEL with one of openai, azure"),
-            ("openai/gpt-4o-mini", "any OpenAI-compatible server: openai:MODEL@URL"),
+            ("openai/gpt-4o-mini", "did you mean openai:gpt-4o-mini?"),
+            ("Ollama/llama3.1:8b", "did you mean ollama:llama3.1:8b?"),
+            ("meta-llama/Llama-3", "as in openai:meta-llama/Llama-3; any OpenAI-compatible server"),
             ("ollama", "the provider ollama has no default model"),
             ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
             ("openai:m@http://user:secret@host/v1", "contains a user name or password"),

@@ -140,9 +140,11 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider_name, _, model = map(str.strip, name.partition(":"))
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
-        near = nearest(provider_name, ("labels", "gold", "lexical", *PROVIDERS))
+        named = name.replace("/", ":", 1) if name.partition("/")[0].lower() in PROVIDERS else name
+        head = named.partition(":")[0]
+        near = nearest(head, ("labels", "gold", "lexical", *PROVIDERS))
         fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}, as in openai:{model or provider_name}"
-        fix = f"did you mean {near}{name[len(provider_name) :]}?" if near else f"{fix}; {_ANY}"
+        fix = f"did you mean {near}{named[len(head) :]}?" if near else f"{fix}; {_ANY}"
         raise InputError(f"unknown provider {provider_name!r}", fix=fix)
     model = model or provider.model
     if not model:
