@@ -1,6 +1,6 @@
-"""Record what both systems answer to every question: evals/answers-good.jsonl and evals/answers-worse.jsonl.
+"""Record what both systems answer to every question, in recorded/: answers-good.jsonl and answers-worse.jsonl.
 
-A recording is evaluated without running the system again. The grades (evals/labels.jsonl: question, passage,
+A recording is evaluated without running the system again. The grades (labels.jsonl there: question, passage,
 grade 0-3) are stored once and merged into each recording, so they survive a change of the retriever; a passage that
 nobody has graded yet is listed, so that it can be. Run it after a change to rag_system.py or the corpus:
 
@@ -16,7 +16,8 @@ from typing import Any
 
 from rag_system import ask
 
-EVALS = Path(__file__).resolve().parent / "evals"
+HERE = Path(__file__).resolve().parent
+RECORDED = HERE / "recorded"
 SYSTEMS = {"good": "bm25", "worse": "bm25_worse"}
 
 Row = dict[str, Any]
@@ -45,12 +46,12 @@ def record(question: Row, quality: str, labels: Labels) -> Row:
 
 
 def main() -> int:
-    questions = read(EVALS / "retrieval-set.jsonl")
-    labels = {(row["query_id"], row["context_id"]): row["grade"] for row in read(EVALS / "labels.jsonl")}
+    questions = read(HERE / "evals" / "retrieval-set.jsonl")
+    labels = {(row["query_id"], row["context_id"]): row["grade"] for row in read(RECORDED / "labels.jsonl")}
     missing = []
     for quality in SYSTEMS:
         rows = [record(question, quality, labels) for question in questions]
-        write(EVALS / f"answers-{quality}.jsonl", rows)
+        write(RECORDED / f"answers-{quality}.jsonl", rows)
         missing += [(row["id"], c["id"]) for row in rows for c in row["contexts"] if "grade" not in c]
     for question, context in dict.fromkeys(missing):
         print(f"no grade yet: {question} {context}", file=sys.stderr)

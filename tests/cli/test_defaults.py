@@ -68,10 +68,11 @@ def test_a_judge_that_the_environment_alone_names_is_not_asked(monkeypatch: pyte
 
 def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     """Neither gold nor labels nor a judge; or nothing that was retrieved."""
-    ran = invoke("run", write("x.jsonl"))
-    assert ran.code == 2
-    assert "no judge is named, and the data have no gold labels" in ran.err
-    assert "-m" in ran.err
+    for row in ({}, {"qrels": {"d1": 1}, "contexts": ["no id"]}, {"qrels": {"d1": 0}}):
+        ran = invoke("run", write("x.jsonl", **row))
+        assert ran.code == 2
+        assert "no judge is named, and no sample has gold labels and contexts with ids" in ran.err
+        assert "-m" in ran.err
     Path("y.jsonl").write_text('{"query": "why"}\n')
     assert "need retrieved contexts" in invoke("run", "y.jsonl").err
 

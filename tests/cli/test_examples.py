@@ -18,7 +18,7 @@ from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
 from tests.cli.conftest import Cli
 
-EVALS = sorted(path.stem for path in (shipped("rag-evaluation") / "evals").glob("*.yaml"))
+EVALS = sorted(path for path in shipped("rag-evaluation").glob("*/*.yaml"))
 SKILL = shipped("skill")
 
 
@@ -27,15 +27,15 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(shipped("rag-evaluation"), tmp_path_factory.mktemp("example") / "it"))
 
 
-@pytest.mark.parametrize("name", EVALS)
-def test_every_eval_file_reaches_its_gates(example: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("path", EVALS, ids=lambda path: path.stem)
+def test_every_eval_file_reaches_its_gates(example: Path, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """No add-on and no library but germane's own is needed, and the scores are those written down."""
     monkeypatch.chdir(example)
-    report = run(Spec.of(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
+    report = run(Spec.of(paths=(f"{path.parent.name}/{path.name}",), folder=f"r-{path.stem}"))
     assert report.verdict.gates
     assert report.verdict.exit_code == 0
     assert all(summary.n for summary in report.summaries)
-    if name == "known-scores":
+    if path.stem == "known-scores":
         assert [round(score.value or 0.0, 4) for score in report.scores()] == [1.0, 0.8333, 0.2, 0.0]
 
 
@@ -61,12 +61,14 @@ def test_what_init_prints_runs(inside: Cli, tmp_path: Path) -> None:
     assert {".germane/", "germane-reports/"} <= set((where / ".gitignore").read_text().split())
 
 
-def test_a_run_without_a_path_names_a_file_of_the_example(inside: Cli) -> None:
-    """After init, beside the example and in it: what the message names can be run as it is."""
+def test_a_run_without_a_path(inside: Cli, tmp_path: Path) -> None:
+    """In the example it evaluates evals/; beside it, the file that the message names can be run as it is."""
     assert inside("init").code == 0
     ran = inside("run")
     (file,) = re.findall(r"as in germane run (\S+)$", ran.err.strip())
     assert (ran.code, inside("run", file, "-q").code) == (2, 0)
+    ran = inside("run", cwd=tmp_path / "rag-evaluation")
+    assert (ran.code, "passed" in ran.out) == (0, True)
 
 
 def test_the_demo_is_a_run_of_the_example(tmp_path: Path) -> None:

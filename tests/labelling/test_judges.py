@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from sklearn.metrics import cohen_kappa_score
 
+from germane import evaluate
 from germane.errors import InputError
 from germane.judges import Judge
 from germane.judges.judge import Reply
@@ -16,6 +17,7 @@ from germane.labelling.audit import audit_judges, judges_document
 from germane.labelling.queue import LabellingSession, queue_of
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
+from germane.types import Usage
 from tests.labelling.made import keep, report_at, rows, truth_of
 
 REL = "context_relevancy(unit=context)"
@@ -89,6 +91,31 @@ def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     assert bad["p"] < 0.05
     text = judges_document(audit_judges(reports)).text()
     assert "best: good; not distinguishable from it: good" in text
+
+
+@pytest.mark.parametrize(("price", "cost"), [(0.5, 36.0), (None, None)])
+def test_the_price_counts_answers_that_an_earlier_run_paid_for(
+    tmp_path: Path, price: float | None, cost: float | None
+) -> None:
+    """The second report asked nothing, and its 72 verdicts are as dear; an unknown price is not 0."""
+
+    class PricedJudge(NoisyJudge):
+        async def answer(self, questions: Sequence[AnyQuestion]) -> Sequence[Reply]:
+            used = Usage(requests=1, cost_usd=price)
+            return [Reply(payload=reply.payload, usage=used) for reply in await super().answer(questions)]
+
+    reports = [
+        evaluate(
+            rows(), REL, judge=PricedJudge("priced", 1), folder=tmp_path / name, ledger=tmp_path / "ledger.sqlite"
+        )
+        for name in ("paid", "cached")
+    ]
+    assert reports[1].judge.calls == 0
+    session = LabellingSession(queue_of(reports[0], budget=20), "ann", keep(reports[0]))
+    while (one := session.next) is not None:
+        session.answer(truth_of(one.passages[0]))
+    found = audit_judges([Report.open(one.folder or "") for one in reports]).as_json()
+    assert [line["cost_usd"] for line in found["judges"]] == [cost, cost]
 
 
 def test_failures_do_not_flatter(tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ def test_the_shipped_example_has_no_warning() -> None:
     found = checks(example / "evals" / "retrieval-set.jsonl", "--corpus", example / "corpus")
     assert warnings(found) == []
     assert [found[name]["status"] for name in ("leaks", "dead gold", "classes")] == ["ok"] * 3
-    assert warnings(checks(example / "evals" / "answers-good.jsonl")) == []
+    assert warnings(checks(example / "recorded" / "answers-good.jsonl")) == []
     assert invoke("validate", example / "corpus" / "passages.jsonl").code == 2
 
 

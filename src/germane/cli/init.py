@@ -30,10 +30,10 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
 
 
 _NEXT = (
-    "germane run evals/known-scores.yaml    # people's labels: scores that are known",
-    "germane report -o report.html          # the report as a page",
-    "germane run evals/retrieval-set.yaml   # a live system, 38 questions, gates",
-    "germane explain bloom                  # why one question scored what it did",
+    "germane run                              # evals/: a live system, 38 questions, gates",
+    "germane report -o report.html            # the report as a page",
+    "germane explain bloom                    # why one question scored what it did",
+    "germane run recorded/known-scores.yaml   # people's labels: scores that are known",
 )
 
 

@@ -410,9 +410,9 @@ def default_measures(
     if not sources:
         fix = (
             "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
-            ' or give gold: "qrels": {"d7": 1}'
+            ' or give gold: "qrels": {"d7": 1} and "contexts": [{"id": "d7"}]'
         )
-        problem = "no measure is named, and no judge is named, and the data have no gold labels"
+        problem = "no measure and no judge is named, and no sample has gold labels and contexts with ids"
         raise InputError(problem, fix=fix, place=place)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
     return tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m"

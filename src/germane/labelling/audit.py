@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -278,7 +279,8 @@ class JudgeOnLabels(Line, kw_only=True):
     usable answer; these count as wrong. `difference`, with `interval` and `p`, is the proportion of the
     judge's verdicts that equal people's labels minus the best judge's proportion; it is null for the best
     judge. `distinguishable` is true if the judge is significantly worse than the best one. `bias` is the
-    judge's proportion of yes minus people's, without failed items.
+    judge's proportion of yes minus people's, without failed items. `calls` and `cost_usd` count all answers
+    of the report, also those that an earlier run paid for.
     """
 
     name: str
@@ -310,6 +312,12 @@ class JudgesAudit(Line, kw_only=True):
     not_distinguishable: list[str]
     judges: list[JudgeOnLabels]
     warnings: list[str]
+
+
+def _costs(report: ReportData) -> list[float | None]:
+    """Return what each request for the report's answers cost, None where the price is unknown."""
+    asked = (row for row in report.judgements() if (row.provenance.get("replica") or 0) >= 0)  # < 0: --again
+    return [row.usage.cost_usd for row in asked if row.usage.requests]
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
@@ -367,7 +375,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             distinguishable=(less.p or 1.0) < ALPHA and (less.difference or 0.0) < 0,
             bias=agreed.bias,
             calls=report.judge.calls + report.judge.cached,
-            cost_usd=report.judge.cost_usd,
+            cost_usd=None if None in (costs := _costs(report)) else fsum(costs),
         )
         lines.append(line)
     failures = [

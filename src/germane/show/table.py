@@ -136,7 +136,7 @@ class Table:
         text = "".join(f"| {' | '.join(line)} |\n" for line in (head, rules, *rows[:most]))
         if most is not None:
             text += f"\nand {len(rows) - most} more\n\n" if len(rows) > most else "\n"
-        return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
+        return text + "".join(f"\n{escape(note)}\n" for note in self.notes)  # a line below a row is a row
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
         """Return the table as a LaTeX tabular; `rules` are the commands for its three lines."""
