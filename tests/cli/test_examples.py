@@ -28,7 +28,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("path", EVALS, ids=lambda path: path.stem)
-def test_every_eval_file_reaches_its_gates(example: Path, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+def test_every_eval_file_reaches_its_gates(
+    example: Path, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
     """No add-on and no library but germane's own is needed, and the scores are those written down."""
     monkeypatch.chdir(example)
     report = run(Spec.of(paths=(f"{path.parent.name}/{path.name}",), folder=f"r-{path.stem}"))

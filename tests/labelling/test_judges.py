@@ -106,7 +106,11 @@ def test_the_price_counts_answers_that_an_earlier_run_paid_for(
 
     reports = [
         evaluate(
-            rows(), REL, judge=PricedJudge("priced", 1), folder=tmp_path / name, ledger=tmp_path / "ledger.sqlite"
+            rows(),
+            REL,
+            judge=PricedJudge("priced", 1),
+            folder=tmp_path / name,
+            ledger=tmp_path / "ledger.sqlite",
         )
         for name in ("paid", "cached")
     ]
