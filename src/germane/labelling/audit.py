@@ -314,10 +314,11 @@ class JudgesAudit(Line, kw_only=True):
     warnings: list[str]
 
 
-def _costs(report: ReportData) -> list[float | None]:
-    """Return what each request for the report's answers cost, None where the price is unknown."""
+def _cost(report: ReportData) -> float | None:
+    """Return what the report's answers cost when they were asked, or None if a price is unknown."""
     asked = (row for row in report.judgements() if (row.provenance.get("replica") or 0) >= 0)  # < 0: --again
-    return [row.usage.cost_usd for row in asked if row.usage.requests]
+    costs = [row.usage.cost_usd for row in asked if row.usage.requests]
+    return None if None in costs else fsum(filter(None, costs))
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
@@ -375,7 +376,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             distinguishable=(less.p or 1.0) < ALPHA and (less.difference or 0.0) < 0,
             bias=agreed.bias,
             calls=report.judge.calls + report.judge.cached,
-            cost_usd=None if None in (costs := _costs(report)) else fsum(costs),
+            cost_usd=_cost(report),
         )
         lines.append(line)
     failures = [
