@@ -635,9 +635,10 @@ def test_a_person_looks_at_twenty(corpus: Path, tmp_path: Path) -> None:
         assert len(rows(tmp_path / "d")) == 9
         assert document(tmp_path / "d")["checked_by_people"] == checked
         draft(server, corpus, tmp_path / "d", "--seed", 9, "--mix", "near-miss=1")
-        assert document(tmp_path / "d")["checked_by_people"] is None  # of the questions of this set
-        invoke("label", tmp_path / "d", "--budget", 1, stdin="f")
-        assert document(tmp_path / "d")["checked_by_people"]["n"] == 1
+        other = document(tmp_path / "d")["checked_by_people"] or {"n": 0}
+        assert other["n"] < 2  # only of questions of this set, which may have one of the earlier set
+        invoke("label", tmp_path / "d", "--budget", 12, stdin="f")
+        assert document(tmp_path / "d")["checked_by_people"]["n"] == other["n"] + 1
 
 
 def test_terms_of_scripts_without_spaces() -> None:
