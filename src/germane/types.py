@@ -1,7 +1,6 @@
 """The immutable records: samples with contexts, calls and messages, judged items, judgements and scores.
 
-Each record checks its values when it is created: no NaN, no infinity, and no values that can be changed
-later.
+Each record checks its values when it is created: no NaN, no infinity, nothing that can be changed later.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from math import isfinite
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
@@ -53,6 +52,7 @@ TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep", f"nest at most {MAX_D
 """The problem and the fix of the error for deeper input."""
 
 Status = Literal["ok", "skipped", "incomplete", "error"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class FrozenDict(dict[str, Any]):
@@ -110,8 +110,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
 def _check_finite(name: str, value: float | None, *, duration: bool = False) -> None:
     """Raise Invalid, with the name of the field, if a number is NaN or infinite, or a duration negative."""
     if value is not None and not isfinite(value):
-        fix = "write a finite number or leave the field out"
-        raise Invalid(f"is {value}, not a finite number", fix, name)
+        raise Invalid(f"is {value}, not a finite number", "write a finite number or leave it out", name)
     if duration and value is not None and value < 0:
         fix = "write milliseconds >= 0, or leave the field out"
         raise Invalid(f"is {value}, a negative duration", fix, name)
@@ -333,10 +332,8 @@ class Sample(Record, frozen=True, kw_only=True):
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy with `changed` applied to each context, also in calls, and the fields `more` set."""
-        calls = self.calls and tuple(
-            replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
-        )
-        contexts = None if self.contexts is None else tuple(map(changed, self.contexts))
+        contexts = self.contexts and tuple(map(changed, self.contexts))
+        calls = self.calls and tuple(replace(c, contexts=tuple(map(changed, c.contexts))) for c in self.calls)
         return replace(self, contexts=contexts, calls=calls, **more)
 
     def lists(self) -> list[tuple[str, tuple[Context, ...]]]:
@@ -354,7 +351,6 @@ class Sample(Record, frozen=True, kw_only=True):
 
 key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "trial")
 _LISTS = tuple(name for name, kind in Sample.__annotations__.items() if kind.startswith("tuple["))
-"""The fields that hold lists."""
 _lists_of = attrgetter(*_LISTS)
 _LIST_TYPES = frozenset({tuple, type(None)})
 _GRADE = (
@@ -415,12 +411,24 @@ class Judgement(Record, frozen=True, kw_only=True):
             force_setattr(self, "provenance", freeze(self.provenance))
 
 
+def check_score(score: Any) -> None:
+    """Raise ValueError unless the value, status, reason (`why`) and bounds of a score fit together."""
+    value, status, why, bounds = score.value, score.status, score.why, score.bounds
+    _check_finite("value", value)
+    if status not in STATUSES or (status == "ok") is (value is None):
+        fix = f"give a value with the status ok, and None with {' or '.join(STATUSES[1:])}"
+        raise ValueError(f"a score has the value {value!r} and the status {status!r}; {fix}")
+    if status != "ok" and not (why and isinstance(why, str)):
+        raise ValueError(f"a score with the status {status!r} has no reason; give it as why=")
+    if bounds is not None and (len(bounds) != 2 or (None not in bounds and not bounds[0] <= bounds[1])):
+        raise ValueError(f"a score has the bounds {bounds}; give two numbers, the lower one first")
+
+
 class Score(Record, frozen=True, kw_only=True):
     """The value of one measure for one sample, or the reason (`why`) if there is no value.
 
-    `measure` is the name in the report, and `type` is the measure's canonical name. `value` is None unless
-    `status` is "ok". `bounds` are the lowest and the highest value that an incomplete score can have when all
-    labels are known.
+    `measure` is the name in the report, and `type` is the measure's canonical name. `bounds` are the lowest
+    and the highest value that an incomplete score can have when all labels are known.
     """
 
     sample: str
@@ -433,15 +441,10 @@ class Score(Record, frozen=True, kw_only=True):
     why: str | None = None
     bounds: tuple[float, float] | None = None
 
+    def __post_init__(self) -> None:
+        check_score(self)
+
     @property
     def key(self) -> tuple[str, str, int]:
         """The key of the sample that the score belongs to: id, system and trial."""
         return self.sample, self.system, self.trial
-
-    def __post_init__(self) -> None:
-        _check_finite("value", self.value)
-        if (self.value is None) is (self.status == "ok"):
-            problem = f"a score has the value {self.value!r} and the status {self.status!r}"
-            raise ValueError(f"{problem}; give a value if the status is 'ok', and None otherwise")
-        if self.status != "ok" and not self.why:
-            raise ValueError(f"a score with the status {self.status!r} has no reason; give it as why=")

@@ -73,6 +73,26 @@ class TestAFile:
         )
         assert evaluate(SAMPLES, f"{path}:how_many")["how_many"].mean == 1.0
 
+    @pytest.mark.parametrize(
+        ("outcome", "why"),
+        [
+            ("status='unknown', why='x'", "the status 'unknown'"),
+            ("status='error', why=7", "no reason"),
+            ("status='incomplete', why='x', bounds=(1, 0)", r"the bounds (1, 0)"),
+            ("status='incomplete', why='x', bounds=(0.5,)", r"the bounds (0.5,)"),
+            ("status='incomplete', why='x', bounds=(float('nan'), 1)", r"the bounds (nan, 1)"),
+        ],
+    )
+    def test_an_invalid_outcome_is_the_error_of_one_sample(self, tmp_path, name, outcome, why):
+        """Other samples keep their scores, and the report is written."""
+        text = "from germane.measures.outcome import Outcome\n\n"
+        text += f"def {name}(sample):\n    return Outcome({outcome}) if sample.id == '1' else 0.5\n"
+        report = evaluate(SAMPLES, f"{write(tmp_path, text)}:{name}")
+        broken, fine = report.scores()
+        assert (broken.status, fine.value) == ("error", 0.5)
+        assert why in (broken.why or "")
+        report.save(tmp_path / "out")
+
     def test_relative_paths_start_from_a_folder(self, tmp_path, name, monkeypatch):
         """The working directory, or the folder that is given; a file is run once."""
         write(tmp_path, FIRST_HIT.format(name=name))

@@ -19,7 +19,7 @@ from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.samples.contexts import hint_at_contexts
 from germane.tables.scores import WITHOUT_IDS
-from germane.types import Context, Sample, Score, Status
+from germane.types import Context, Sample, Status, check_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,9 @@ class Outcome:
     items: tuple[Item, ...] = field(default=(), compare=False, repr=False)
     what: str = field(default="", compare=False, repr=False)
     lacking: str = field(default="missing", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_score(self)
 
 
 def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
@@ -150,9 +153,6 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
-        if isinstance(result, Outcome):
-            value, status, why = result.value, result.status, result.why
-            Score(sample=name, measure=name, type=name, value=value, status=status, why=why)
         return result if isinstance(result, Outcome) else ok(float(result))
     except Decided as end:
         return end.outcome

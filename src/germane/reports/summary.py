@@ -18,8 +18,8 @@ from germane.places.table import Source
 from germane.show.table import Table
 from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
-from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Sample, Score
+from germane.tables.scores import ScoreTable
+from germane.types import STATUSES, FrozenDict, Sample, Score
 
 IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 

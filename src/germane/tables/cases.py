@@ -12,8 +12,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import Sample
+from germane.tables.scores import ScoreTable
+from germane.types import STATUSES, Sample
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

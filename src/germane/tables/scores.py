@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, repeat
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, batched, encode
 from germane.errors import InputError, MissingPart, SourceLocation, install_extra
-from germane.types import Json, Score, Status
+from germane.types import STATUSES, Json, Score, Status, check_score
 
-__all__ = ["STATUSES", "Bounds", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
+__all__ = ["Bounds", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
 
 SampleKey: TypeAlias = tuple[str, str, int]
 """Identifies a sample within an evaluation: (id, system, trial)."""
 Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
 
-STATUSES: tuple[Status, ...] = get_args(Status)
-"""The statuses of scores; the code of a status is its index."""
 WITHOUT_IDS = "no context has a document id to compare with the gold ids"
 """The start of the reason of a score that is skipped, although the sample has gold; so is `NO_IDS`."""
 NO_IDS = "the contexts have no document ids"
@@ -50,9 +48,12 @@ class ScoreRow(Line):
     measure: str
     type: str
     value: float | None
-    status: Literal["ok", "skipped", "incomplete", "error"]
+    status: Status
     why: str | None
     bounds: Bounds
+
+    def __post_init__(self) -> None:
+        check_score(self)
 
 
 _decode_row = msgspec.json.Decoder(ScoreRow).decode
@@ -132,15 +133,8 @@ class ScoreTable:
         return any(self._trial)
 
     def add(self, score: Score | ScoreRow) -> None:
-        """Append a score; an upper bound of None counts as infinity if there is a lower bound.
-
-        Raises ValueError unless the score is ok with a finite value, or is not ok and has a reason but no
-        value.
-        """
+        """Append a score; an upper bound of None counts as infinity if there is a lower bound."""
         value, status, why, bounds = score.value, score.status, score.why, score.bounds
-        if not (why and status != "ok" if value is None else status == "ok" and math.isfinite(value)):
-            needs = "a finite number and the status 'ok', or another status and a reason"
-            raise ValueError(f"a score needs {needs}, not {value!r}, {status!r} and {why!r}")
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (None, None)
             known = None if low is None else (low, math.inf if high is None else high)
