@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -118,6 +119,21 @@ class Flag(NamedTuple):
     def parameter(self) -> str:
         """The name of the parameter of the verb's function that receives the value."""
         return self.name or self.long.strip("-[].").replace("-", "_").lower()
+
+    def allows(self, value: Any) -> bool:
+        """Return True if the value is one of the choices or, for a number, finite and in range."""
+        if self.choices or self.kind not in {int, float}:
+            return not self.choices or value in self.choices
+        least, most = -inf if self.least is None else self.least, inf if self.most is None else self.most
+        return bool(least <= value <= most and abs(value) < inf)
+
+    @property
+    def expected(self) -> str:
+        """The allowed values in words, such as `an integer >= 1`."""
+        words = " or ".join(self.choices) or {int: "an integer", float: "a number"}.get(self.kind, "text")
+        if self.most is not None:
+            return f"{words} from {self.least or 0:g} to {self.most:g}"
+        return words if self.least is None else f"{words} >= {self.least:g}"
 
     def help_for(self, verb: str) -> str:
         """Return the flag's help text for the verb `verb`, followed by the default value."""

@@ -55,15 +55,24 @@ def test_a_misspelt_setting_is_named(inside: Cli, data: Path, tmp_path: Path) ->
     assert "known settings: judge" in ran.err
 
 
-@pytest.mark.parametrize("setting", ["max_unmeasured = 2", "max_unmeasured = nan", "jobs = 0"])
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [
+        ("max_unmeasured = 2", "a number from 0 to 1"),
+        ("max_unmeasured = nan", "a number from 0 to 1"),
+        ("jobs = 0", "an integer >= 1"),
+        ("scale = 'ternary'", "graded or binary"),
+    ],
+)
 def test_a_setting_outside_its_range_is_an_error(
-    inside: Cli, data: Path, tmp_path: Path, setting: str
+    inside: Cli, data: Path, tmp_path: Path, setting: str, allowed: str
 ) -> None:
     """As the flag's value is; nan would have allowed any number of missing scores."""
     (tmp_path / "germane.toml").write_text(f"{setting}\n")
     ran = inside("run", data, "-m", "RR")
     assert ran.code == 2
-    assert "out of range; write" in ran.err
+    name, _, value = setting.split()
+    assert f"germane.toml: invalid value {value} of the setting {name}; write {allowed}" in ran.err
 
 
 def test_a_key_goes_to_no_url_that_a_file_names(inside: Cli, data: Path, tmp_path: Path) -> None:

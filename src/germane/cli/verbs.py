@@ -14,7 +14,6 @@ from functools import partial
 from importlib import import_module
 from inspect import cleandoc
 from keyword import iskeyword
-from math import inf, isfinite
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NoReturn
@@ -286,18 +285,7 @@ def _value_of(flag: Flag, text: str) -> Any:
         from germane.samples.files import local  # not at the top: most commands name none
 
         return local(text)
-    expected = {int: "an integer", float: "a number"}.get(flag.kind, "text")
-    least, most = -inf if flag.least is None else flag.least, inf if flag.most is None else flag.most
     with suppress(ValueError):
-        value = flag.kind(text)
-        if flag.choices:
-            expected = " or ".join(flag.choices)
-            if value in flag.choices:
-                return value
-        elif flag.kind not in {int, float} or (isfinite(value) and least <= value <= most):
+        if flag.allows(value := flag.kind(text)):
             return value
-    if flag.most is not None:
-        expected += f" from {flag.least or 0:g} to {flag.most:g}"
-    elif flag.least is not None:
-        expected += f" >= {flag.least:g}"
-    raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {expected}")
+    raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {flag.expected}")

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -252,12 +251,8 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             types = " or ".join(kind.__name__ for kind in flag.setting)
             problem = f"the setting {name} is {value!r}, not a value of type {types}"
             fix = f"write a value of type {types}"
-        elif isinstance(value, int | float) and not (flag.least or 0) <= value <= (flag.most or inf):
-            problem = f"the setting {name} is {value}, which is out of range"
-            fix = f"write {flag.least or 0:g} or more" + (f", at most {flag.most:g}" if flag.most else "")
-        elif flag.choices and value not in flag.choices:
-            problem = f"unknown value {value!r} of the setting {name}"
-            fix = f"write {' or '.join(flag.choices)}"
+        elif not flag.allows(value):
+            problem, fix = f"invalid value {value!r} of the setting {name}", f"write {flag.expected}"
         else:
             texts = tuple(map(str, value if isinstance(value, list) else [value]))
             read = flag.read(texts, name) if flag.read else texts
