@@ -145,6 +145,25 @@ class TestAFile:
         assert (made[name].interval_method, made[name].basis.source) == ("Gaffke", "gold")
         assert min(case.score or 0 for case in made.cases()) == pytest.approx(0.5)  # cost 5 of 0 to 10
 
+    @pytest.mark.parametrize("other", ["better='lower', range=(0, 5)", ""])
+    def test_two_definitions_of_one_name_are_not_compared(self, tmp_path, name, other):
+        """Neither range would fit both reports; each alone can be opened."""
+        (tmp_path / "s.jsonl").write_text('{"id": "a", "query": "q", "contexts": []}', "utf-8")
+
+        def germane(*words):
+            command = [sys.executable, "-m", "germane", *words]
+            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+        for report, declared in (("old", "range=(0, 10)"), ("new", other), ("same", other)):
+            text = f"from germane.measures import measure\n\n@measure({declared})\ndef {name}(sample): return 1\n"
+            write(tmp_path, text)
+            assert germane("run", "s.jsonl", "-m", f"my_measures.py:{name}", "-o", report).returncode == 0
+        for pair in (("old", "new"), ("new", "old")):
+            refused = germane("compare", *pair)
+            assert refused.returncode == 2
+            assert f"two reports declare {name} differently: [" in refused.stderr
+        assert germane("compare", "new", "same").returncode == 0
+
     @pytest.mark.parametrize(
         ("text", "ask", "said"),
         [

@@ -9,9 +9,10 @@ from functools import cache
 from math import fsum
 from typing import TYPE_CHECKING
 
+from germane.errors import InputError
 from germane.folder.tables import Tables
 from germane.measures.declaration import belonging_to
-from germane.measures.measure import UNKNOWN, Measure, declared, define
+from germane.measures.measure import UNKNOWN, Declared, Measure, declared, define
 from germane.places.table import Source
 from germane.reports.summary import Basis, MeasureSummary, Sampled, known_measure, summarise
 from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine
@@ -23,15 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_in_all", "panel_notes"]
 
+_USUAL = Declared((0.0, 1.0), higher=True)
+_STATED: dict[str, Declared] = {}
+"""The range and direction of each measure of a file that is not loaded, as the opened reports declare it."""
+
 
 def summaries_of(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
     """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
-    for text in manifest.get("declared", ()):
-        unknown, stated = Measure.remembered(text.rpartition(" [")[0]).definition, declared(text)
-        if unknown.formula == UNKNOWN and stated is not None:
-            define(replace(unknown, range=stated.range, better=stated.better))
+    stated = {text.rpartition(" [")[0]: declared(text) for text in manifest.get("declared", ())}
+    if tables.is_complete:  # what it does not declare has the usual range
+        stated = {**dict.fromkeys((name for _, name in tables.scores.measures), _USUAL), **stated}
+    for name, own in stated.items():
+        unknown = Measure.remembered(name).definition
+        if unknown.formula == UNKNOWN and own is not None and declared(name) is None:
+            if (other := _STATED.setdefault(name, own)) != own:
+                problem = f"two reports declare {name} differently:{own.type_of('')} and{other.type_of('')}"
+                fix = "run or score both with the same definition, or give one measure another name"
+                raise InputError(problem, fix=fix)
+            define(replace(unknown, range=own.range, better=own.better))
     corrections, summaries = None, list[MeasureSummary]()
     labelled, mixed = cache(lambda: _labelled(tables)), cache(lambda: _mixed(tables))  # read once, if at all
     for line in summarise(tables.scores, clusters=tables.clusters()):

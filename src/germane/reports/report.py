@@ -360,7 +360,7 @@ def read_document(path: Path) -> ReportData:
                 raise InputError(problem, fix=again, place=location)
         try:
             table.add(row)
-        except (ValueError, OverflowError) as error:
+        except OverflowError as error:
             problem = f"this --json document has an invalid score: {error}"
             raise InputError(problem, fix=fix, place=location) from None
         if (name := (row.measure, row.sample, row.system, row.trial)) in seen:
