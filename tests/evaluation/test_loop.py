@@ -151,7 +151,7 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
     with ModelServer() as server:
         judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
         samples = [{"id": f"q{n}", "query": "q", "contexts": [f"passage {n}"]} for n in range(6)]
-        with pytest.raises(Exception, match="max-calls"):
+        with pytest.raises(Exception, match="max_calls=4: 4 calls"):
             evaluate(samples, "context_precision", judge=judge, folder=tmp_path / "r", max_calls=4)
         assert server.count == 4
         unfinished = Report.unfinished(tmp_path / "r")

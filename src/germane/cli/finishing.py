@@ -151,11 +151,11 @@ def reports_here() -> str:
     return f" (reports here: {some_of(names, 5)})" if names else ""
 
 
-def latest_reports(verb: str, n: int = 1) -> list[Path]:
+def latest_reports(verb: str, n: int = 1, begin: str = "") -> list[Path]:
     """Return the latest `n` (1 or 2) complete reports in germane-reports, oldest first.
 
     Prints their names on stderr. If there are fewer, raises InputError, which shows how to name a report for
-    the command `verb`.
+    the command `verb`; its message begins with `begin`.
     """
     parent = Path("germane-reports")
     result = [*islice(complete_in(parent), n)][::-1]
@@ -163,7 +163,7 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
         what, fix = "no report", f"name it: germane {verb} REPORT"
         if n > 1:
             what, fix = f"there are fewer than {n} finished reports", f"name them: germane {verb} A B"
-        raise InputError(f"{what} in {parent}", fix=fix + reports_here())
+        raise InputError(f"{begin}{what} in {parent}", fix=fix + reports_here())
     words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
     say(f"{words}: {', '.join(map(str, result))}")
     return result

@@ -56,14 +56,9 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
         raise InputError(f"there is no report {folder}", fix=fix)
     if absent:
         folder, query, measure = None, named, query
-    try:
-        facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
-    except InputError as fault:
-        if absent and fault.problem.startswith("no "):  # it is neither a report nor a sample
-            fault.problem = f"there is no report {named}, and {fault.problem}"
-            here = reports_here()
-            fault.fix = fault.fix.removesuffix(here) + here
-        raise
+    neither = f"there is no report {named}, and " if absent else ""
+    read = Report.open(folder or latest_reports("explain", begin=neither)[0])
+    facts = explain_query(read, query, measure, neither, reports_here() if absent else "")
     if json:
         print(clean_json(encode(to_builtins(facts)).decode()))
         return

@@ -246,8 +246,9 @@ class _Run:
     def _open(self, folder: Path) -> None:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
         spec = self.spec
-        part_spec = self.share.of_limits(spec) if self.share else spec
-        budget = Budget(part_spec.max_cost, part_spec.max_calls)
+        own = self.share.of_limits(spec) if self.share else None
+        part = own and (own.max_cost, own.max_calls)
+        budget = Budget.of_flags(spec.max_cost, spec.max_calls, part)
         self.path, self.existed = folder, folder.exists()
         asks = keeps_answers(self.judge) or spec.first("ledger", "given", "report")[1]
         place = ledger_of(spec, folder) if asks else None
@@ -406,7 +407,7 @@ class _Run:
 
     def _stopped(self, failure: BaseException) -> GermaneError:
         """Save and show the results so far; return the error to raise, which says how to resume the run."""
-        flags = [self.session.budget.too_low, "..."] if self.session.budget.too_low else []
+        flags = [*self.session.budget.too_low.split()[:1], "..."] if self.session.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
             names = [name for source in all_of("sources").values() for name in source.options]
             waits = isinstance(failure, AskedLater)

@@ -229,22 +229,41 @@ class Budget:
     guess. Until four costs are known, at most one more request is in flight than costs are known.
 
     `max_cost` is in US dollars. `max_calls` is the number of questions to paid judges; questions with a
-    stored answer do not count. Raises InputError if a limit is negative or not a finite number.
+    stored answer do not count. `written` are both limits as the user wrote them, for messages; default:
+    `max_cost=2`, as in Python. Raises InputError if a limit is negative or not a finite number.
     """
 
-    def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
+    def __init__(
+        self,
+        max_cost: float | None = None,
+        max_calls: int | None = None,
+        written: tuple[str, str] | None = None,
+    ) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
                 problem = f"the limit {name}={limit} is not a number >= 0"
                 raise InputError(problem, fix=f"write {name}=5, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
+        self._cost_limit, self._calls_limit = written or (f"max_cost={max_cost}", f"max_calls={max_calls}")
         self._unlimited = max_cost is None and max_calls is None
         self._calls = self._in_flight = self._priced = 0
         self._paid = self._open = 0.0
         self._expected = self._actual = 0.0
         self._rate = 1.0  # the ratio of actual to estimated cost so far
         self.too_low = ""
-        """The flag whose limit did not allow even one question; "" if there is none."""
+        """The limit that did not allow even one question, as it was written; "" if there is none."""
+
+    @classmethod
+    def of_flags(
+        cls,
+        max_cost: float | None,
+        max_calls: int | None,
+        part: tuple[float | None, int | None] | None = None,
+    ) -> Budget:
+        """Return the budget of these flags, or of one of several parts, which gets `part` of the limits."""
+        more = " (for all parts)" if part else ""
+        written = f"--max-cost {max_cost or 0:g}{more}", f"--max-calls {max_calls}{more}"
+        return cls(*(part or (max_cost, max_calls)), written)
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
         """Reserve and return a request's estimated cost in US dollars; None if it must wait or costs too much."""
@@ -297,20 +316,20 @@ class Budget:
     def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
         """Return the error to raise because a limit does not allow a request with these questions."""
         calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
-        flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
+        limit = self._calls_limit if calls else self._cost_limit
         if not self._calls:
-            self.too_low = flag.split(maxsplit=1)[0]
-            return LimitReached(f"{flag} is too low for the first request, so no call was made")
+            self.too_low = limit
+            return LimitReached(f"{limit} is too low for the first request, so no call was made")
         made = f"{counted(self._calls, 'call was', 'calls were')} made"
-        return LimitReached(f"stopped at {flag}: {made if calls else f'{_dollars(self._paid)} was spent'}")
+        return LimitReached(f"stopped at {limit}: {made if calls else f'{_dollars(self._paid)} was spent'}")
 
     @property
     def exceeded(self) -> str:
-        """A warning if more was spent than --max-cost allows, else ""."""
+        """A warning if more was spent than `max_cost` allows, else ""."""
         if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
         paid = _dollars(self._paid)
-        return f"{paid} was spent, more than --max-cost {self._max_cost:g}: calls cost more than estimated"
+        return f"{paid} was spent, more than {self._cost_limit}: calls cost more than estimated"
 
 
 def _dollars(cost: float) -> str:

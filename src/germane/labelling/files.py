@@ -26,6 +26,7 @@ from germane.samples.runs.source import RowSource
 from germane.samples.strictjson import json_in
 from germane.show.table import csv_lines
 from germane.tables.labels import (
+    OLDER_SCALE,
     TAKEN_BACK,
     UNNAMED,
     UNSURE,
@@ -114,7 +115,7 @@ def import_labels(
         (repeated, "label is", "labels are", "already there"),
         (len(others), "row does", "rows do", f"not name a passage or claim of this report{first}"),
         (unfilled, "row has", "rows have", "no answer yet"),
-        (uncounted, "label does", "labels do", "not count: a newer label of the passage is on another scale"),
+        (uncounted, "label does", "labels do", OLDER_SCALE),
         (unchanged, "label changes", "labels change", f"nothing: {newer}"),
     )
     return named, [f"{counted(n, one, many)} {text}" for n, one, many, text in notes if n]

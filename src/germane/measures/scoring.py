@@ -39,14 +39,14 @@ from germane.places.places import Places
 from germane.places.table import Floats, Ints, LabelChoice
 from germane.questions.asking import Program, results_of
 from germane.questions.relevance import Passages
-from germane.tables.labels import Label, has_labels
+from germane.tables.labels import OLDER_SCALE, Label, has_labels
 from germane.tables.scores import ScoreTable
 from germane.types import Sample, key_of
 
 __all__ = ["Job"]
 
 _MIXED = "x labels on two scales in a sample: all count as yes or no"
-_UNCOUNTED = "x a label of a passage does not count: a newer label of the passage is on another scale"
+_UNCOUNTED = f"x a label of a passage does {OLDER_SCALE}"
 REPEATED = "x a document repeated in a list: only its first place counts"
 MOST_ASSIGNED = 4096
 """The most variants of uncertain gold to try for exact bounds; with more, the measure's range is used."""

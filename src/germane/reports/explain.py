@@ -91,8 +91,13 @@ def _sign(places: Places, at: int, least: float) -> str:
     return "■" if places.level[at] >= least else "□"
 
 
-def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return the explanation of the sample with this id or query. Raises InputError if there is none."""
+def explain_query(
+    report: ReportData, query: str | None, measure: str | None = None, begin: str = "", end: str = ""
+) -> ExplainDocument:
+    """Return the explanation of the sample with this id or query.
+
+    Raises InputError if there is none; its message begins with `begin` and ends with `end`.
+    """
     named = (sample for sample in report.tables.samples if query in {sample.id, sample.query})
     sample = None if query is None else next(named, None)
     if sample is None:
@@ -106,7 +111,7 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
                 names = ", ".join(score.sample for score in worst)
                 fix = f"name a sample; the worst by {line.measure} are {names}"
                 break
-        raise InputError(problem, fix=fix)
+        raise InputError(begin + problem, fix=fix + end)
     scores = list(report.tables.scores.of_samples([sample.key]))
     if measure is not None:
         name, all_names = report.reported(measure), ", ".join(score.measure for score in scores)

@@ -58,6 +58,9 @@ class Label(msgspec.Struct, frozen=True, gc=False):
             force_setattr(self, "design", freeze(self.design))
 
 
+OLDER_SCALE = "not count: a newer label of the passage is on another scale"
+"""The end of a note on labels that are not read."""
+
 dump_label = asdict
 """Return a label as the JSON object of labels.jsonl."""
 

@@ -249,3 +249,18 @@ def test_a_flag_at_its_default_holds_for_finished_parts(
             code,
             len([q for q in second if q not in {"q 1;", "q 2;"}]),
         ), ran.err
+
+
+@pytest.mark.parametrize(
+    ("limit", "spent"),
+    [(("--max-calls", "7"), r"\d calls were made"), (("--max-cost", "0.002"), r"\$0\.\d+ was spent")],
+)
+def test_a_limit_is_named_as_it_was_written(
+    inside: Cli, data: Path, limit: tuple[str, str], spent: str
+) -> None:
+    """Not the portion of one process, which nobody wrote."""
+    with ModelServer() as server:
+        more = ("--engine", "processes:2", "--price", "1/1", *limit)
+        ran = inside(*words(server, "r", *more), env=KEY)
+    assert ran.code == 3
+    assert re.search(rf"stopped at {' '.join(limit)} \(for all parts\): {spent}", ran.err), ran.err
