@@ -214,13 +214,24 @@ def test_what_validate_cannot_check_is_named(inside: Cli, data: Path, text: str,
 
 
 def test_a_gate_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
-    """N of how many samples have the measure."""
+    """N of how many, what --limit and --filter left out, and in the verdict where most samples lack the measure."""
     rows = [{"id": f"q{n}", "query": f"{n}", "qrels": {"d": 1}, "contexts": [{"id": "d"}]} for n in range(20)]
     for row in rows[1:]:
         del row["qrels"]
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = inside("run", "s.jsonl", "-m", "RR", "--fail-under", "mean(RR)>=0.5")
+    words = ("run", "s.jsonl", "-m", "RR", "--fail-under", "mean(RR)>=0.5")
+    found = inside(*words)
     assert found.out.count("; measured on 1 of 20 samples") == 1
+    assert "verdict  passed (exit code 0): mean(RR)>=0.5 was decided on only 1 of 20 samples" in found.out
+    few = inside(*words, "--limit", "3", "-o", "few")
+    for found in (few, inside("report", "few")):
+        seen = "measured on 1 of 3 samples; --limit left out every case after the first 3"
+        assert seen in " ".join(found.out.split())
+    assert "left out" not in inside(*words, "--limit", "30").out
+    found = inside(*words, "--filter", "q0", "--json")
+    (gate,) = found.json["gates"]
+    assert gate["detail"].endswith("; measured on 1 of 1 sample; --filter left out 19 of the cases")
+    assert found.json["verdict"] == ["the gate passed"]
 
 
 def test_a_gate_on_a_change_says_how_much_it_saw(inside: Cli, tmp_path: Path) -> None:
@@ -242,10 +253,10 @@ def test_a_gate_on_a_change_says_how_much_it_saw(inside: Cli, tmp_path: Path) ->
     assert "required RR  not measured in q4, q5, q6 and 13 more; measured on 4 of 20 samples" in found.out
 
 
-@pytest.mark.parametrize("limit", ["1e400", "-1e400", "1e999%"])
+@pytest.mark.parametrize("limit", ["1e400", "-1e400", "1e999%", "1e-400", "-2e-400%"])
 def test_a_limit_that_no_number_holds_is_an_error(inside: Cli, tmp_path: Path, limit: str) -> None:
-    """It would never be reached."""
+    """It would never be reached, or be another limit, 0."""
     (tmp_path / "s.jsonl").write_text('{"query": "q", "qrels": {"d": 1}, "retrieved_context_ids": ["d"]}')
     found = inside("run", "s.jsonl", "-m", "RR", "--fail-under", f"mean(RR)>={limit}")
     assert found.code == 2
-    assert "is not a number" in found.err
+    assert f"the limit of the gate 'mean(RR)>={limit}' is too " in found.err

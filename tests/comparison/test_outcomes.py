@@ -173,6 +173,8 @@ def test_reports_have_names() -> None:
     assert found.systems == ("bm25", "stem")
     assert found.sentences[0].startswith("stem is better than bm25 in RR")
     assert a.name == ""
+    b.name = "stem"
+    assert compare(a, b).systems == ("A", "stem")
     a.name, b.name = "old", "new"
     assert compare(a, b).systems == ("old", "new")
     assert compare(a, b, names=["x", "y"]).systems == ("x", "y")

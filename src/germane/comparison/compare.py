@@ -171,7 +171,7 @@ def _paired_sides(
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
-    """Return `names`, or the first kind of name (report, system, folder, both) in which all differ."""
+    """Return `names`, or the first kind of name (report, system, folder, all or a letter) in which all differ."""
     n = len(chosen)
     if names:
         if isinstance(names, str) or len(names) != n or len(set(names)) != n:
@@ -182,11 +182,11 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
         return names
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
-    both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
-    for choice in (given, systems, stems, both):
-        if all(choice) and len(set(choice)) == n:
-            return choice
-    return [chr(ord("A") + number) for number in range(n)]
+    letters = [chr(ord("A") + number) for number in range(n)]
+    both = zip(stems, systems, letters, strict=True)
+    joined = [":".join(filter(None, parts)) or letter for *parts, letter in both]
+    choices = (given, systems, stems, joined)
+    return next((names for names in choices if all(names) and len(set(names)) == n), letters)
 
 
 def _measures(

@@ -44,7 +44,7 @@ COMPARE: dict[str, Callable[[Any, float], Any]] = {
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
 # Patterns are compiled when a gate is read: most evaluations have no gates and start faster.
 _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
-_NUMBER = r"[-+0-9.eE]+"
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _MEASURE = r"(?P<measure>(?:[^<>=()]|\([^()]*\))+?)"
 _WRITTEN = (
     rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[^<>=()]+?) \)",
@@ -61,8 +61,7 @@ FUNCTIONS = {
     "min(MEASURE)": "the lowest value of a case",
     "max(MEASURE)": "the highest value of a case",
     "share(MEASURE>=0.5)": "the share of cases whose value meets the condition",
-    "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; undecided if a slice of fewer "
-    "than five cases decides",
+    "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; undecided if a slice of fewer than five cases decides",
     "lower(MEASURE)": "the lower end of the mean's interval: at the limit, about 2.5% of all sets of queries pass; also `lower(mean(MEASURE))`",
     "upper(MEASURE)": "the upper end of the mean's interval",
     "corrected(MEASURE)": "the mean corrected by people's labels; also `lower(corrected(MEASURE))`",
@@ -107,13 +106,12 @@ class Gate:
         result = match.groupdict("")
         how, limit, statistic = result.get("how", "mean"), result["limit"], result.get("of", "")
         share = "".join(result.get("share", "").split())
-        try:
-            number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
-            finite = isfinite(number) and isfinite(float(share.lstrip("<>=") or "0"))
-        except ValueError:
-            finite = False
-        if not finite:
-            raise InputError(f"the limit of the gate {text!r} is not a number", fix=_FIX, place=where)
+        number, of_share = float(limit.rstrip("%")), float(share.lstrip("<>=") or "0")
+        number /= 100 if limit.endswith("%") else 1
+        small = not number and re.search("[1-9]", re.split("[eE]", limit)[0])
+        if small or not (isfinite(number) and isfinite(of_share)):
+            problem = f"the limit of the gate {text!r} is too {'small' if small else 'large'}"
+            raise InputError(problem, fix=_FIX, place=where)
         if how == "change" and result["op"] in {"=", "=="}:
             problem = f"the gate {text!r} can never pass: the interval of a change never equals one number"
             raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
@@ -189,7 +187,7 @@ POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean
 NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
 
-class GateResult(Line, kw_only=True, rename=internal("stand_in")):
+class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
     """The result of one gate: passed, failed or undecided, with the figures that decided it.
 
     `word` is the outcome as printed, such as `passed (stand-in)` if a stand-in for a model judged.
@@ -205,6 +203,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
     decided_by: DecidedBy | None = None
     sentence: str | UnsetType | None = None
     stand_in: bool = False
+    few: str = ""  # says that fewer than half of the samples decided the gate
 
     @property
     def text(self) -> str:
@@ -219,9 +218,11 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
         """Return the result; if a stand-in for a model judged, its outcome is changed to undecided."""
         if not self.stand_in or self.outcome == "undecided":
             return self
-        sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
-        fields = {"detail": f"{self.detail}; {NO_DECISION}", "sentence": sentence, "decided_by": None}
-        return self.replace(outcome="undecided", stand_in=False, **fields)
+        return self.noting(f"; {NO_DECISION}").replace(outcome="undecided", stand_in=False, decided_by=None)
+
+    def noting(self, more: str) -> GateResult:
+        """Return the result with `more` added to its text."""
+        return self.replace(detail=self.detail + more, sentence=self.sentence and self.sentence + more)
 
 
 def check_gate(
@@ -271,9 +272,9 @@ def check_gate(
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
     """Return the result with "; measured on `n` of `total` samples" (or another `unit`) and `more` added."""
-    seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
-    sentence = result.sentence and result.sentence + seen
-    return result.replace(detail=result.detail + seen, sentence=sentence)
+    seen = f"{n:,} of {counted(total, unit)}"
+    few = f"{result.gate} was decided on only {seen}" if 0 < 2 * n < total else ""
+    return result.noting(f"; measured on {seen}{more}").replace(few=few)
 
 
 _DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
@@ -323,9 +324,8 @@ def _uncorrected(
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
     if basis.with_reference and basis.without_reference:
-        mix = (
-            f"{counted(basis.with_reference, 'verdict')} with reference and {basis.without_reference} without"
-        )
+        have = counted(basis.with_reference, "verdict")
+        mix = f"{have} with reference and {basis.without_reference} without"
         return "undecided", f"{text}, from {mix}: judge all alike with --against reference or --against query"
     return outcome, text + (POINT if gate.how == "mean" else "")
 
@@ -354,8 +354,7 @@ def _of_values(
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
-    groups = large, means.values()
-    sides = (zip(*group, strict=True) for group in groups)  # all lower ends, all upper ends
+    sides = (zip(*group, strict=True) for group in (large, means.values()))  # all lower ends, all upper ends
     decided, of_all = (gate.holds(*map(pick, side)) for side in sides)
     if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
@@ -387,14 +386,15 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The causes, then the undecided and failed gates; else that gates passed or none are declared."""
-        outcomes: tuple[GateOutcome, ...] = ("undecided", "failed")
-        gates = [gate for outcome in outcomes for gate in self.gates if gate.outcome == outcome]
+        open_ones = (gate for gate in self.gates if gate.outcome != "passed")
+        gates = sorted(open_ones, key=lambda gate: gate.outcome == "failed")
         texts = [f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates]
-        if self.causes or texts:
-            return (*self.causes, *texts)
         n = len(self.gates)
+        if not self.passed or (self.causes and not n):
+            return (*self.causes, *texts)
         passed = {0: "no gates declared", 1: "the gate passed"}.get(n, f"all {n} gates passed")
-        return (f"{passed} (stand-in)" if any(gate.stand_in for gate in self.gates) else passed,)
+        passed += " (stand-in)" if any(gate.stand_in for gate in self.gates) else ""
+        return (passed, *self.causes)
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
         """Return the printed lines: the verdict with its causes, then the gates, failed ones first."""
@@ -403,7 +403,6 @@ class Verdict:
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
         lines = [f"  {gate.word:{width}}  {gate.text}" for gate in gates]
-        # ids of samples may hold control characters
         return list(map(clean, [f"verdict  {self.word}{code}{because}", *lines]))
 
     def as_json(self) -> dict[str, Json]:
@@ -436,14 +435,15 @@ def decide(
     without_ids = sum(count for why, count in skipped if why.startswith((WITHOUT_IDS, NO_IDS)))
     due, lost = (sum(getattr(s, name) for s in summaries) + without_ids for name in ("scores", "failed"))
     absent = [s for s in summaries if s.total and s.skipped == s.total]
-    causes = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
-    causes = [over, *causes] if over else causes
+    unmeasured = (f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent)
+    causes = [*filter(None, [over]), *unmeasured]
     never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}
     below = any(g.outcome == "failed" and not g.detail.startswith(UNMEASURED) for g in results)
     if too_much := bool(due) and lost / due > max_unmeasured:
         digits = 0 if f"{lost / due:.0%}" != f"{max_unmeasured:.0%}" else 1
         shares = f"{lost / due:.{digits}%}, more than {max_unmeasured:.{digits}%} allowed"
         causes.append(f"{lost:,} of {counted(due, 'score')} could not be computed ({shares})")
+    causes += dict.fromkeys(filter(None, (gate.few for gate in results)))
     outcomes = {gate.outcome for gate in results}
     undecided = bool(over) or too_much or "undecided" in outcomes
     code = 2 if never and not below else 3 if undecided else 1 if "failed" in outcomes else 0
