@@ -171,7 +171,7 @@ def _paired_sides(
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
-    """Return `names`, or the first kind of name (report, system, folder, all or a letter) in which all differ."""
+    """Return `names`, else the first kind (report, system, folder, both) in which all differ, or letters."""
     n = len(chosen)
     if names:
         if isinstance(names, str) or len(names) != n or len(set(names)) != n:
