@@ -181,6 +181,19 @@ def test_a_recording_answers_by_id(tmp_path):
     assert answer(open_target("a", path), Sample(id="q1", query="x", trial=1)).response == "said"
 
 
+@pytest.mark.parametrize("named", ["a", "2"])
+def test_a_recording_without_ids_answers_by_query(tmp_path, named):
+    """Whether or not the case has an id; a query that it has twice, or not, has no answer."""
+    rows = '{"query": "one", "response": "1"}\n{"query": "two", "response": "2"}\n{"query": "two", "response": "3"}'
+    write(tmp_path, rows, "answers.jsonl")
+    target = open_target("r", write(tmp_path, "targets: [{name: r, provider: recorded, path: answers.jsonl}]"))
+    assert answer(target, Sample(id=named, query="one")).response == "1"
+    with pytest.raises(TargetError, match=r"answers\.jsonl has no ids, and no answers to the query 'three'"):
+        answer(target, Sample(id="c", query="three"))
+    with pytest.raises(TargetError, match=r"answers\.jsonl has no ids, and 2 answers to the query 'two'"):
+        answer(target, Sample(id="c", query="two"))
+
+
 def test_a_recording_of_several_systems_must_be_told_which(tmp_path):
     """`system:` picks one; without it nothing is guessed."""
     lines = [

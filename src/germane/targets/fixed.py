@@ -99,7 +99,7 @@ class RecordedTarget(Target):
         """Return the recorded answer to a case. Raises TargetError if no answer is recorded for it."""
         sample = case.sample
         same, known = self._ids.get(" ".join(sample.query.split()), []), sample.id
-        if known not in same and self._ids and are_line_numbers([known]):
+        if known not in same and self._ids:
             if len(same) != 1:
                 found = f"{len(same) or 'no'} answers to the query {sample.query[:60]!r}"
                 raise TargetError(f"{self.path} has no ids, and {found}; give each sample an id")
