@@ -193,3 +193,11 @@ def test_the_forecast_counts_as_the_run_does(
         again, ran = inside(*asked, "--dry-run", env=KEY).json, inside(*asked, env=KEY).json["judge"]
         for name in ("calls", "cached", "shared"):
             assert sum(line[name] for line in again["measures"].values()) == ran[name], name
+
+
+@pytest.mark.parametrize(("measures", "code"), [("['m.py:mine']", 0), ("['m.py:mine', RR]", 0), ("[RR]", 2)])
+def test_measures_of_ones_own_are_not_imported(inside: Cli, data: Path, measures: str, code: int) -> None:
+    """The others are forecast, if there are any, and gates may be on them; without them it is an unknown measure."""
+    text = f"measures: {measures}\ndata: {data.name}\ngates: [mean(mine)>=0.1]\n"
+    (data.parent / "e.yaml").write_text(text)
+    assert inside("run", "e.yaml", "--dry-run").code == code

@@ -200,6 +200,10 @@ def test_validate_calls_nothing_valid_that_run_refuses(inside: Cli, data: Path, 
             "the target py (it would be",
         ),
         ("measures: ['m.py:mine']\ndata: s.jsonl\n", "m.py:mine (it would be imported)"),
+        (
+            "measures: [RR, 'm.py:mine']\ndata: s.jsonl\ngates: [mean(mine)>=0.1]\n",
+            "m.py:mine (it would be imported)",
+        ),
     ],
 )
 def test_what_validate_cannot_check_is_named(inside: Cli, data: Path, text: str, said: str) -> None:

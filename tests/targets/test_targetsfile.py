@@ -186,7 +186,9 @@ def test_a_recording_without_ids_answers_by_query(tmp_path, named):
     """Whether or not the case has an id; a query that it has twice, or not, has no answer."""
     rows = '{"query": "one", "response": "1"}\n{"query": "two", "response": "2"}\n{"query": "two", "response": "3"}'
     write(tmp_path, rows, "answers.jsonl")
-    target = open_target("r", write(tmp_path, "targets: [{name: r, provider: recorded, path: answers.jsonl}]"))
+    target = open_target(
+        "r", write(tmp_path, "targets: [{name: r, provider: recorded, path: answers.jsonl}]")
+    )
     assert answer(target, Sample(id=named, query="one")).response == "1"
     with pytest.raises(TargetError, match=r"answers\.jsonl has no ids, and no answers to the query 'three'"):
         answer(target, Sample(id="c", query="three"))

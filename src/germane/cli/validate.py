@@ -126,11 +126,11 @@ def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
     """Append the faults of an eval file's graders, gates, targets and data to `faults`."""
-    names: set[str] = set()
+    names, unread = set[str](), dict[str, None]()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
 
     def leave(measure: str, _: GraderSpec) -> None:
-        unchecked[f"{measure} (it would be imported)"] = None
+        unchecked[f"{measure} (it would be imported)"] = unread[measure] = None
 
     for spec in {id(spec): spec for spec in specs}.values():
         made = graders_of_specs([spec], file, Settings(), warn, faults, leave=leave)
@@ -139,7 +139,7 @@ def _check_eval_file(
         with _noting(faults):
             gate = Gate.parse(text, location)
             if names:
-                gate.check_named(sorted(names))
+                gate.check_named(sorted(names), more=bool(unread))
     where = file.targets_file or file.path.resolve().parent
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:
