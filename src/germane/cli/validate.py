@@ -138,8 +138,8 @@ def _check_eval_file(
     for text, location in file.gates:
         with _noting(faults):
             gate = Gate.parse(text, location)
-            if names:
-                gate.check_named(sorted(names), more=bool(unread))
+            if gate.measure in names or (names and not unread):
+                gate.check_named(sorted(names))
     where = file.targets_file or file.path.resolve().parent
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:

@@ -5,6 +5,7 @@ Everything that can be wrong with the input is found here, before anything is as
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,10 +47,7 @@ YAML = (".yaml", ".yml")
 """The suffixes of eval files."""
 
 _CHECKED_BYTES = 100_000_000
-"""Data of at most this size, in bytes, are read completely before the first paid call.
-
-So a bad last line costs nothing.
-"""
+"""Data of at most so many bytes are read whole before the first paid call: a bad last line costs nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,8 +189,8 @@ class Plan:
                 self.notices(Notice(text, "", gate.location))
                 continue
             kept.append(gate)
-            if graders:
-                gate.check_named(sorted(names), more=self._unread)
+            if gate.measure in names or (graders and not self._unread):
+                gate.check_named(sorted(names))
         return tuple(kept)
 
     def _choose_judge(self) -> None:
@@ -390,14 +388,9 @@ def named_files(paths: Sequence[str | Path]) -> tuple[Path, ...]:
     for named in paths:
         path = local(str(named))
         if path.is_dir():
-            inside = [
-                file
-                for file in sorted(path.rglob("*"))
-                if file.suffix in YAML
-                and file.stem != "targets"
-                and file.is_file()
-                and not any(name.startswith(".") for name in file.relative_to(path).parts)
-            ]
+            found = (file for file in sorted(path.rglob("*")) if file.suffix in YAML and file.is_file())
+            shown = (file for file in found if not re.search(r"(^|[/\\])\.", str(file.relative_to(path))))
+            inside = [file for file in shown if file.stem != "targets"]
             results |= dict.fromkeys(inside or ([path] if data_files(path) else []))
         elif not path.exists() and str(path) != "-":
             raise InputError("no such file or folder", fix="check the path", place=SourceLocation(str(path)))

@@ -119,11 +119,8 @@ class Gate:
         mean_of: Any = "" if statistic == "mean" else statistic
         return cls(how, measure, result["op"], number, where, mean_of=mean_of, share=share, by=by)
 
-    def check_named(self, measured: Iterable[str], *, more: bool = False) -> None:
-        """Raise InputError if the measure is not in `measured`, mixes labels or cannot change so much.
-
-        With `more`, there are measures whose names are not known, so that any measure may be one of them.
-        """
+    def check_named(self, measured: Iterable[str]) -> None:
+        """Raise InputError if the measure is not in `measured`, mixes labels or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -131,7 +128,6 @@ class Gate:
                 raise self.mixed()
             if measure is not None and self.how == "change":
                 check_change(self.measure, self.limit, f"the gate {self}", self.location)
-        if more or self.measure in names:
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
         fix = f"name one of the measures {', '.join(names)}" if names else f"measure it: -m {self.measure}"
