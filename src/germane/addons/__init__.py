@@ -76,8 +76,8 @@ class Source(NamedTuple):
 
     Attributes:
         make: The class, as `module:object`; it is called with the run's `Spec`. Its method `check` raises
-            InputError if the judge cannot be asked in this way. Its coroutine method `answer` stores answers
-            in the run's ledger.
+            InputError if the judge cannot be asked in this way; in a `dry` run it may change the prices. Its
+            coroutine method `answer` stores answers in the run's ledger.
         options: The options of a run that select this source. A resumed run uses the source without them too.
     """
 

@@ -155,9 +155,7 @@ class Plan:
         named = spec.given.get("outputs", ())
         for output in spec.outputs if spec.untrusted else ():
             if output not in named and not Path(output).resolve().is_relative_to(Path(spec.folder).resolve()):
-                problem = (
-                    f"the untrusted report {spec.folder} would write {output}, a file outside the report"
-                )
+                problem = f"the untrusted report {spec.folder} would write {output}, a file outside of it"
                 raise InputError(problem, fix=f"name the file yourself: -o {output}")
 
     def _choose_measures(self) -> None:
@@ -207,6 +205,9 @@ class Plan:
         else:  # the environment's judge has no part in this
             self.spec = replace(spec, environment=FrozenDict())
         check_price(self.judge, spec.max_cost)
+        self.sources = self.sources if self.judge is not None else []
+        for source in self.sources:
+            source.check(self.judge, dry=self.dry)
 
     def chosen(self, *, every: bool = False) -> Iterator[PlannedCase]:
         """Yield the cases of this part (with `every`, of all parts) after --filter, --sample and --limit."""

@@ -185,9 +185,6 @@ class _Run:
         self.created: str = self.stored.get("created") or now()
         if stored and not (self.spec.reask or self.spec.replay):
             check_same_judge(stored, self.judge)
-        self.sources = plan.sources if self.judge is not None else ()
-        for source in self.sources:
-            source.check(self.judge)
         self.cases: list[PlannedCase] | None = None
         self.jobs: list[Job] | None = None
         """The answered cases of the current stage; None without targets: cases are then read one by one."""
@@ -282,7 +279,7 @@ class _Run:
             await forecaster.count(map(plan.job, plan.chosen()) if self.jobs is None else self.jobs)
             return forecaster.forecast.certain
 
-        for source in self.sources if session.ledger is not None and not self.spec.replay else ():
+        for source in plan.sources if session.ledger is not None and not self.spec.replay else ():
             asking = source.answer(
                 self.judge,
                 session.ledger,

@@ -253,6 +253,18 @@ def test_a_limit_stops_a_round_before_it_is_sent(limit: tuple[str, str]) -> None
         assert limit[0] in done.err
 
 
+def test_a_dry_run_has_the_price_of_batches() -> None:
+    """Half of the usual one, in JSON and as text; a provider without batches is refused, as by the run."""
+    with OpenAIBatchServer() as server:
+        usual, later = (start(server, "--dry-run", *more).json for more in ((), ("--later",)))
+        assert later["cost_usd"] == pytest.approx(usual["cost_usd"] / 2)
+        assert later["tokens"] == usual["tokens"]
+        assert not server.batches
+    words = ("run", "samples.jsonl", "-m", MEASURES, "--judge", "ollama:m", "--later", "--dry-run")
+    refused = invoke(*words)
+    assert (refused.code, "no batch API" in refused.err) == (2, True)
+
+
 def _die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

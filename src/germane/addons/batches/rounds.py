@@ -198,8 +198,11 @@ class Later:
                     f"--{name} and --later cannot be combined", fix="leave out one of the two flags"
                 )
 
-    def check(self, judge: Judge) -> None:
-        """Raise InputError if `--later` is given without a batch API, or without the report's ledger."""
+    def check(self, judge: Judge, *, dry: bool) -> None:
+        """Raise InputError if `--later` is given without a batch API, or without the report's ledger.
+
+        In a `dry` run, the judge's models then get the price of batches, for the forecast.
+        """
         place, source = self._spec.first("ledger", "given", "report")
         if self._spec.later and source == "report" and place and not is_there(place):
             problem = f"the ledger {place}, which records the batches of this report, is not there"
@@ -211,6 +214,8 @@ class Later:
             problem = f"germane supports no batch API of the provider of {judge.name}"
             fix = "leave --later out, or write the requests to a file: germane questions"
             raise InputError(problem, fix=fix)
+        for model in filter(has_batches, _models(judge)) if self._spec.later and dry else ():
+            model.price = price_later(model)
 
     async def answer(
         self,
