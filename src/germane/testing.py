@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import structs
 
 from germane.encoding import canonical
-from germane.errors import GermaneError, InputError
+from germane.errors import GermaneError, InputError, SourceLocation
 from germane.evaluation.evaluate import asked_graders, evaluate
 from germane.evaluation.session import keeps_answers
 from germane.evaluation.spec import Spec, ledger_address, pick_judge, read_config
@@ -206,7 +206,9 @@ def report_of(
     gates, unmeasured = list(map(Gate.parse, asked)), list[str]()
     for gate in gates:
         gate.check_named(measured)
-    for gate in map(Gate.parse, (*configured, *map(str, read_config()[0].get("gates", ())))):
+    config, file = read_config()
+    of_config = (Gate.parse(text, SourceLocation(file.name)) for text in config.get("gates", ()))
+    for gate in (*map(Gate.parse, configured), *of_config):
         if gate.measure not in measured and known_measure(gate.measure) is not None:
             unmeasured.append(str(gate))
             continue

@@ -106,3 +106,23 @@ def test_a_key_goes_to_no_url_that_a_file_names(inside: Cli, data: Path, tmp_pat
         assert inside("run", "--resume", "r", env=key).code == 0
         assert len(server.asked) > before
         assert all("authorization" not in asked.headers for asked in server.asked[before:])
+
+
+@pytest.mark.parametrize(("file", "before"), [("germane.toml", ""), ("pyproject.toml", "[tool.germane]\n")])
+@pytest.mark.parametrize(
+    ("gate", "problem"),
+    [
+        ("mean(nDCG@10)>=0.5", "nDCG@10, which is not measured; name one of the measures RR"),
+        ("RR?", "not a gate"),
+    ],
+)
+def test_a_gate_of_the_config_is_named_with_its_file(
+    inside: Cli, data: Path, tmp_path: Path, file: str, before: str, gate: str, problem: str
+) -> None:
+    """A gate of a flag is on the command line already."""
+    (tmp_path / file).write_text(f'{before}gates = ["{gate}"]\n')
+    ran = inside("run", data, "-m", "RR")
+    assert ran.code == 2
+    assert f"germane: {file}: " in ran.err
+    assert problem in ran.err
+    assert file not in inside("run", data, "-m", "RR", "--fail-under", gate).err

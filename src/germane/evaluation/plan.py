@@ -177,9 +177,9 @@ class Plan:
 
         Raises InputError if a gate is on an unknown measure.
         """
-        kept = list[Gate]()
+        kept, place = list[Gate](), self.spec.origin("gates")
         declared = ((Gate.parse(*gate), file) for file in self.files.values() for gate in file.gates)
-        for gate, own in (*declared, *((Gate.parse(gate), None) for gate in self.spec.gates)):
+        for gate, own in (*declared, *((Gate.parse(text, place), None) for text in self.spec.gates)):
             graders = self.all_graders(None if self.measures else own)
             names = {name for grader in graders for name in (grader.name, str(grader.measure))}
             if self.measures and own is not None and gate.measure not in names:

@@ -121,6 +121,10 @@ class Spec:
                 return values[name], source
         return None, ""
 
+    def origin(self, name: str) -> SourceLocation | None:
+        """Return the config's file if it sets the option's value, else None."""
+        return SourceLocation(read_config()[1].name) if self.first(name)[1] == "config" else None
+
     def get(self, name: str) -> Json:
         """Return the value of an add-on's option; None if it is not given or the add-on is not installed."""
         return self.first(name)[0]
@@ -217,10 +221,10 @@ def _stored_options() -> dict[str, Any]:
 
 
 def read_config() -> tuple[FrozenDict, Path]:
-    """Return the project's config as options, and the folder to which its paths are relative.
+    """Return the project's config as options, and its file, to whose folder its paths are relative.
 
     The config is searched for in the working directory, then in its parents. If there is no config, the
-    options are empty, and the folder is the working directory.
+    options are empty, and the file is the one that the working directory could have.
     """
     start = Path.cwd()
     for folder in (start, *start.parents):
@@ -235,8 +239,8 @@ def read_config() -> tuple[FrozenDict, Path]:
             if name == "pyproject.toml":
                 table = table.get("tool", {}).get("germane")
             if table is not None:
-                return _checked(table, file), folder
-    return FrozenDict(), start
+                return _checked(table, file), file
+    return FrozenDict(), start / "germane.toml"
 
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
@@ -419,9 +423,9 @@ def ledger_address(flag: str | None = None) -> str:
 
     if named := flag or environment("ledger"):
         return password_apart(named)
-    config, folder = read_config()
+    config, file = read_config()
     if config.get("ledger"):
-        return password_apart(address_from(folder, config["ledger"]))
+        return password_apart(address_from(file.parent, config["ledger"]))
     return str(find_ledger(Path.cwd()))
 
 

@@ -228,6 +228,25 @@ class TestLimits:
         assert found.score == score
         assert bool(found.misses) == (score < 1)
 
+    @pytest.mark.parametrize(
+        ("limits", "usage", "score", "why"),
+        [
+            ({"max_output": 5}, {"input": 10}, None, "output tokens not reported"),
+            ({"max_input": 5}, {"output": 10}, None, "input tokens not reported"),
+            ({"max_total": 50}, {"input": 10}, None, "output tokens not reported"),
+            ({"max_input": 50}, {"input": 10}, 1, "output=unknown"),
+            ({"max_total": 5}, {"input": 10}, 0, "output=unknown"),  # whatever the rest is
+            ({"max_input": 5, "max_output": 5}, {"input": 10}, 0, "output=unknown"),
+        ],
+    )
+    def test_unknown_tokens_are_not_0(
+        self, limits: dict[str, Any], usage: dict[str, int], score: float | None, why: str
+    ) -> None:
+        """Skipped where they could change the score."""
+        found = graded(TokenUsage(**limits), reported(token_usage=usage))
+        assert found.score == score
+        assert why in (found.why or found.reasoning)
+
     @pytest.mark.parametrize("grader", [Latency(threshold=1), Cost(budget=1), TokenUsage(max_total=1)])
     def test_without_data_they_are_skipped(self, grader: DirectGrader) -> None:
         """Never a silent 0; the original scores 0."""

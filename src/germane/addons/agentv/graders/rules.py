@@ -161,8 +161,8 @@ class Cost(DirectGrader):
 class TokenUsage(DirectGrader):
     """Scores 1 if the answer used at most the given numbers of tokens (total: input, output, cached), else 0.
 
-    The case is skipped if the usage is unknown. At least one of `max_total`, `max_input` and `max_output` is
-    required.
+    The case is skipped if a limited number is unknown, unless what is known exceeds a limit. At least one of
+    `max_total`, `max_input` and `max_output` is required.
     """
 
     type: ClassVar[str] = "token_usage"
@@ -180,18 +180,26 @@ class TokenUsage(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Compare the number of each kind of token with its limit; the result is skipped without a usage."""
-        if (used := tokens_of(case)) is None:
-            miss = "No token usage data available in trace"
-            return self.absent(miss, "Token usage not reported by provider")
-        counts = {**used, "total": sum(used.values())}
+        """Compare the number of each kind of token with its limit; the result is skipped if it is unknown."""
+        used = tokens_of(case)
+        counts = {name: count or 0 for name, count in used.items()}
+        counts["total"] = sum(counts.values())
         limits = {"input": self.max_input, "output": self.max_output, "total": self.max_total}
+        limited = {name: most for name, most in limits.items() if most is not None}
         checks = [
             _check(f"{name.capitalize()} tokens", counts[name], most, plain_number)
-            for name, most in limits.items()
-            if most is not None
+            for name, most in limited.items()
         ]
-        message = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
+        unknown = {name for name, count in used.items() if count is None}
+        if unknown & ({"input", "output"} if "total" in limited else {*limited}) and all(
+            met for met, _ in checks
+        ):
+            miss = "No token usage data available in trace"
+            return self.absent(miss, f"{' and '.join(sorted(unknown))} tokens not reported by provider")
+        texts = {name: plain_number(count) for name, count in counts.items()} | dict.fromkeys(
+            unknown, "unknown"
+        )
+        message = ", ".join(f"{name}={text}" for name, text in texts.items())
         return _within(checks, f"token_usage {message}")
 
 

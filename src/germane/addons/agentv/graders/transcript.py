@@ -91,15 +91,15 @@ def duration_of(case: Case) -> float | None:
     return _number(_reported(case, "ms")) if reported is None else reported
 
 
-def tokens_of(case: Case) -> dict[str, float] | None:
-    """Return the number of tokens of the answer for each of the keys `input`, `output` and `cached`."""
+def tokens_of(case: Case) -> dict[str, float | None]:
+    """Return the number of tokens of the answer for each of the keys `input`, `output` and `cached`.
+
+    Input or output that was not reported is None; tokens are cached only if that was reported.
+    """
     usage = _reported(case, "token_usage")
-    if not isinstance(usage, Mapping):
-        return None
-    counts = {kind: _number(usage.get(kind)) for kind in ("input", "output", "cached")}
-    if counts["input"] is counts["output"] is None:
-        return None
-    return {kind: count or 0 for kind, count in counts.items()}
+    known = usage if isinstance(usage, Mapping) else {}
+    counts = {kind: _number(known.get(kind)) for kind in ("input", "output", "cached")}
+    return {**counts, "cached": counts["cached"] or 0}
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
