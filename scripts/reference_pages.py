@@ -69,7 +69,7 @@ Schema = dict[str, Any]
 WORDS = {
     "name": "The name that `target:` and `--target` use.",
     "workers": "Queries in flight.",
-    "models": "The system's models, `{generator, reranker, rewriter}`, for slices and the audit.",
+    "models": "The system's models, `{generator, reranker, rewriter}`; the audit warns of a judge of their family.",
     "generator": "The model that writes the answer.",
     "reranker": "The model that reranks.",
     "rewriter": "The model that rewrites queries.",

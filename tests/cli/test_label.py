@@ -14,6 +14,7 @@ import pytest
 from germane.tables.labels import relevance_item
 from tests.cli.conftest import Cli, write_jsonl
 from tests.command import Ran
+from tests.server.models import ModelServer
 
 ROWS = [
     {
@@ -276,6 +277,25 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
     assert manifest["targets"] == {
         "rag": {"generator": "gpt-4o", "reranker": "rerank-v3", "rewriter": "small"}
     }
+
+
+@pytest.mark.parametrize(
+    ("judge", "generator", "warns"),
+    [("gpt-4o-mini", "gpt-4.1", True), ("qwen3", "Qwen/Qwen2.5-7B", True), ("gpt-4o", "claude-4", False)],
+)
+def test_a_judge_of_the_family_of_the_systems_model(
+    inside: Cli, tmp_path: Path, judge: str, generator: str, warns: bool
+) -> None:
+    """The audit warns: a model may favour its own family's texts."""
+    (tmp_path / "targets.yaml").write_text(
+        f"targets: [{{name: rag, provider: mock, response: hello, models: {{generator: {generator}}}}}]\n"
+    )
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "hello", "contexts": ["hello"]})
+    with ModelServer() as server:
+        words = ("--judge", f"openai:{judge}", "--base-url", server.url, "--no-cache", "--target", "rag")
+        assert inside("run", data, "-m", "context_sufficiency", *words, "-o", "r").code == 0
+    warning = f"the judge {judge} may favour texts of its family: the generator of rag is {generator}"
+    assert (warning in inside("audit", "r").out) == warns
 
 
 @pytest.mark.parametrize("kind", ["report", "places.jsonl", "rows.csv", "gold.qrels"])

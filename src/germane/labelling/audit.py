@@ -19,7 +19,7 @@ from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.questions.relevance import HELPS
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, models_in
 from germane.reports.label_draws import is_drawn
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument
@@ -218,7 +218,21 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
         have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
         names = ", ".join(sorted(failed))
         warnings.append(f"{have} no usable answer ({names}); run germane run --resume REPORT")
+    warnings += _of_one_family(report)
     return AuditDocument(1, source, kinds, warnings, again or UNSET)
+
+
+def _of_one_family(report: ReportData) -> Iterator[str]:
+    """Yield a warning for each model of a system whose name has the same first word as the judge's model."""
+    judges = {_first_word(model): model for model in models_in(report.judge.identity)}
+    for system, models in (report.manifest.get("targets") or {}).items():
+        for role, model in models.items():
+            if judge := judges.get(_first_word(model)):
+                yield f"the judge {judge} may favour texts of its family: the {role} of {system} is {model}"
+
+
+def _first_word(model: str) -> str:
+    return re.split(r"[^a-z]", re.split(r"[/:@]", model.casefold())[-1])[0] or model
 
 
 def _yes(grade: float, scale: str) -> float:
@@ -386,7 +400,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         if line.failed
     ]
     few = _few_items(len(set(items)), "labelled item is", "labelled items are")
-    stand_ins = [why for report in reports if (why := report.judge.stand_in)]
+    stand_ins = (why for report in reports if (why := report.judge.stand_in))
     return JudgesAudit(
         labels=len(votes),
         items=len(set(items)),
@@ -397,18 +411,16 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     )
 
 
-_HEADS = ("failed", "kappa (yes or no)", "agreement minus best", "p", "bias", "calls", "price")
-
-
 def judges_document(audit: JudgesAudit) -> TextDocument:
     """Return the comparison of judges as a document: a table of agreement, the best judge, and warnings."""
-    table = Table(["judge", *_HEADS], "l" + "r" * len(_HEADS))
+    heads = ["judge", "failed", "kappa (yes or no)", "agreement minus best", "p", "bias", "calls", "price"]
+    table = Table(heads, "lrrrrrrr")
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         less = _signed(line.difference, line.interval) if line.interval else None
         price = "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}"
         figures = [in_digits(line.kappa, digits=3), less, p_in_words(line.p)]
-        bias = _signed(line.bias.mean, line.bias.ends)
-        table.add([line.name, line.failed, *figures, bias, line.calls, price])
+        figures.append(_signed(line.bias.mean, line.bias.ends))
+        table.add([line.name, line.failed, *figures, line.calls, price])
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
     best, *others = (str(name) for name in (audit.best, *audit.not_distinguishable))
     result = f"best: {best}; not distinguishable from it: {', '.join(others)}"
