@@ -216,8 +216,9 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     asked = report.manifest.get("asked") or {}
     if failed := {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}:
         have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
-        names = ", ".join(sorted(failed))
-        warnings.append(f"{have} no usable answer ({names}); run germane run --resume REPORT")
+        warnings.append(
+            f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
+        )
     warnings += _of_one_family(report)
     return AuditDocument(1, source, kinds, warnings, again or UNSET)
 
@@ -418,12 +419,10 @@ def judges_document(audit: JudgesAudit) -> TextDocument:
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         less = _signed(line.difference, line.interval) if line.interval else None
         price = "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}"
-        figures = [in_digits(line.kappa, digits=3), less, p_in_words(line.p)]
-        figures.append(_signed(line.bias.mean, line.bias.ends))
-        table.add([line.name, line.failed, *figures, line.calls, price])
+        kappa, bias = in_digits(line.kappa, digits=3), _signed(line.bias.mean, line.bias.ends)
+        table.add([line.name, line.failed, kappa, less, p_in_words(line.p), bias, line.calls, price])
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
-    best, *others = (str(name) for name in (audit.best, *audit.not_distinguishable))
-    result = f"best: {best}; not distinguishable from it: {', '.join(others)}"
+    result = f"best: {audit.best}; not distinguishable from it: {', '.join(audit.not_distinguishable)}"
     return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit.warnings)])
 
 

@@ -24,10 +24,7 @@ LARGEST = 16_000_000
 
 
 class Models(YamlModel):
-    """The models that a system uses, as its targets file lists them.
-
-    The audit warns if a model belongs to the same family as the judge.
-    """
+    """The models that a system uses; the audit warns if one belongs to the same family as the judge."""
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
