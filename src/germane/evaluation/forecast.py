@@ -182,8 +182,7 @@ class Forecaster:
             name = f"{sample.id} {sample.system} {sample.trial}"
             texts = (f"{name} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1))
             sample = structs.replace(sample, contexts=tuple(Context(text=text) for text in texts))
-        response = sample.response or _TYPICAL
-        return with_sample(job, structs.replace(sample, response=response, error=None))
+        return with_sample(job, structs.replace(sample, response=sample.response or _TYPICAL, error=None))
 
     async def _lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
         """Return the answers to each list of questions; a typical answer replaces one that is not stored."""

@@ -289,8 +289,7 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
             f"{name.partition('@')[0]}@{spec.base_url}" if ":" in name else name for name in words.split()
         )
         words = " ".join(at_url)
-    of_environment = words == spec.environment.get("judge") and source != "config"
-    return words, source == "given" or of_environment
+    return words, source == "given" or (words == spec.environment.get("judge") and source != "config")
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:

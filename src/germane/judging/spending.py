@@ -210,8 +210,7 @@ def _spent_in(row: Mapping[str, Any]) -> Spent:
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
     """Return the number of answers in one call if no request was sent for them, otherwise 0."""
-    sent = any(answer.usage.requests or answer.error is None for answer in answers)
-    return 0 if sent else len(answers)
+    return 0 if any(answer.usage.requests or answer.error is None for answer in answers) else len(answers)
 
 
 _FEW = 4

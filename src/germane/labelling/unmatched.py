@@ -96,8 +96,7 @@ def gold_ids(sample: Sample) -> list[str]:
 
 def _relevant(sample: Sample) -> list[str]:
     """Return the gold ids of a sample whose grade is positive, or that have none."""
-    grades = sample.qrels or {}
-    return [name for name in gold_ids(sample) if grades.get(name, 1) > 0]
+    return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
 
 
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:

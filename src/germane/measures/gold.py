@@ -197,8 +197,7 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
         repeated = len(grams & seen) / len(grams)
         items.append(Item(f"Context {position}", repeated < 0.5, f"{repeated:.0%} repeated", worth=repeated))
         seen |= grams
-    value = fsum(item.gained for item in items) / len(items)
-    return ok(value, items=items, what="contexts mostly new")
+    return ok(fsum(item.gained for item in items) / len(items), items=items, what="contexts mostly new")
 
 
 # Gold text (evidence): document ids change with the chunks, and chunk precision rises with their size; the

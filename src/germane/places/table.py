@@ -156,8 +156,7 @@ class RankedLabels:
 
     def reranked(self) -> RankedLabels:
         """Return the rankings sorted by gain, then by level, highest first; ties stay in order."""
-        order = np.lexsort((-self.level, -self.gain, self.row))
-        return replace(self, **self._columns(order))
+        return replace(self, **self._columns(np.lexsort((-self.level, -self.gain, self.row))))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
         """Return the `chosen` values of each array that has a value per passage and is not None, by name."""

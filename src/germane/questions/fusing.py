@@ -199,8 +199,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    content = repr((request.about, request.like()))
-    return hashlib.sha256(content.encode("utf-8", "replace")).digest()
+    return hashlib.sha256(repr((request.about, request.like())).encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:

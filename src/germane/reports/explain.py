@@ -245,8 +245,7 @@ class Explainer:
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
         """Return the stored result of the eval file's grader that gave a score, or None."""
-        item = result_item(score.key, score.measure) if self._results else ""
-        return self._results.get(item)
+        return self._results.get(result_item(score.key, score.measure) if self._results else "")
 
     def explain(
         self, score: Score, sample: Sample | None

@@ -48,8 +48,7 @@ def pool_of(tables: Tables, kind: str) -> Pool:
 
 def fingerprint(pool: Pool) -> str:
     """Return a short hash of the items in a pool."""
-    items = sorted(item for items in pool.values() for item in items)
-    return digest([digest(items)])[:16]
+    return digest([digest(sorted(item for items in pool.values() for item in items))])[:16]
 
 
 @dataclass(frozen=True)

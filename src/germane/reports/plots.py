@@ -65,8 +65,7 @@ def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "
 
 def _line(y: float, color: str, **more: object) -> str:
     """Return a horizontal SVG line at height `y`, as wide as the chart's plotting area."""
-    path = f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"
-    return tag("path", d=path, color=color, stroke="currentColor", **more)
+    return tag("path", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}", color=color, stroke="currentColor", **more)
 
 
 def _scale(value: float, ends: tuple[float, float], start: float, stop: float) -> float:

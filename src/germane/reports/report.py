@@ -134,8 +134,7 @@ class Report(ReportData):
             judge = {**(tables.manifest.get("judge") or {}), **spent.as_json()}
             tables.manifest = {**tables.manifest, "judge": judge}
         so_far = "these are the results so far" if len(tables.scores) else "no score was computed yet"
-        verdict = Verdict(130, (f"{so_far}; {again}",))
-        return cls.so_far(tables, tables.manifest, verdict, stopped=again)
+        return cls.so_far(tables, tables.manifest, Verdict(130, (f"{so_far}; {again}",)), stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:
         """Write the report to a file if `path` ends in a report format, otherwise to a report folder.

@@ -81,8 +81,7 @@ def _read_file(path: Path, rows: RowReader, faults: Faults = None) -> Iterator[S
         found = _read_jsonl(path, rows.warn, faults, typed=not rows.columns)
     else:
         found = reader(path, rows.warn)
-    read = _as_samples(found, rows.warn)
-    return _samples(read, rows, SourceLocation(shown_name(path)), unit, faults)
+    return _samples(_as_samples(found, rows.warn), rows, SourceLocation(shown_name(path)), unit, faults)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
