@@ -116,5 +116,5 @@ def test_evaluate_has_the_measures_of_the_shell(folder: Path) -> None:
     assert "context_precision" in germane.evaluate(labelled, judge="labels")
     asked = germane.evaluate([{"query": "a", "qrels": {"d": 1}}], target=lambda _: [{"id": "d", "text": "t"}])
     assert asked["RR"].mean == 1.0
-    with pytest.raises(InputError, match=r"no measure is named"):
+    with pytest.raises(InputError, match=r"no measure and no judge is named"):
         germane.evaluate([{"query": "q", "contexts": ["t"]}])

@@ -94,7 +94,10 @@ class TestNaming:
             )
         config.write_text("repeat = 0\n")
         result = inside("run", data, "-m", "context_precision@5", "--judge", "openai:m1")
-        assert (result.code, "write 1 or more" in result.err) == (2, True)
+        assert (
+            result.code,
+            "germane.toml: invalid value 0 of the setting repeat; write an integer >= 1" in result.err,
+        ) == (2, True)
 
     def test_in_the_environment_and_by_one_flag(
         self, inside: Cli, data: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
