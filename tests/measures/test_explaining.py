@@ -170,3 +170,17 @@ def test_relevant_places_below_irrelevant_ones_are_misses_of_the_order():
         found = explained(f"{name}(labels=human)", sample)["misses"]
         assert found == [wrong[0], misranked[0], wrong[1], misranked[1]]
     assert explained("context_relevance(labels=human)", sample)["misses"] == wrong
+
+
+@pytest.mark.parametrize(
+    ("measure", "sample", "words"),
+    [
+        ("leaks@5", {"forbidden": ["d"]}, "; retrieved: d"),
+        ("abstained", {"answerable": False}, "; retrieved: Position 1: d"),
+        ("id_precision", {"qrels": {"x": 1}}, "; not in the gold: d"),
+    ],
+)
+def test_what_did_not_count_has_its_own_word(measure, sample, words):
+    """A document that should not be there is not "missing"."""
+    row = {"query": "q", "contexts": [{"id": "d", "text": "t"}], **sample}
+    assert explained(measure, row)["reasoning"].endswith(words)

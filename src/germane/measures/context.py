@@ -182,7 +182,7 @@ def context_sufficiency(sample: Sample) -> Program[Outcome]:
     contexts = contexts_of(sample)
     verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
-    return proportion([item], what="sufficient to answer")
+    return proportion([item], what="sufficient to answer", lacking="not sufficient")
 
 
 Column: TypeAlias = frozenset[int]
@@ -290,7 +290,8 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
             seen |= column
             why = f"new: {'; '.join(new)}" if new else "nothing new"
             items.append(Item(f"{head} {rank}", bool(new), why))
-    return ok(fsum(results) / len(results), items=items, what=f"contexts in the top {k} bring a new claim")
+    what = f"contexts in the top {k} bring a new claim"
+    return ok(fsum(results) / len(results), items=items, what=what, lacking="nothing new")
 
 
 SIMILAR = 0.85
@@ -379,7 +380,7 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
             enough = number
             break
     needed = [Item(f"Call {n}", n <= enough) for n in range(1, len(lists) + 1)]
-    return ok(float(len(lists) - enough), items=needed, what="searches needed")
+    return ok(float(len(lists) - enough), items=needed, what="searches needed", lacking="not needed")
 
 
 _MARGINAL: MeasureOptions = {
@@ -440,4 +441,4 @@ def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, 
         items.append(Item(f"Call {number}", bool(new), "; ".join(new)))
     share = (len({*wanted}) - len(lacking)) / len(wanted)
     value = added[call - 1] if call else share / max(1, len(lists))
-    return ok(value, items=items, what=f"searches bring new {what}")
+    return ok(value, items=items, what=f"searches bring new {what}", lacking="nothing new")

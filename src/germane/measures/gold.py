@@ -67,7 +67,8 @@ def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the distinct retrieved documents that are gold. Chunks of a document count once."""
     gold, ids = _gold(sample, rel), _retrieved(sample, over)
     items = [Item(name.lstrip("\0")[:100], name in gold) for name in ids]
-    return proportion(items, what="retrieved documents in the gold") if items else ok(0.0)
+    what, lacking = "retrieved documents in the gold", "not in the gold"
+    return proportion(items, what=what, lacking=lacking) if items else ok(0.0)
 
 
 @measure(**_OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
@@ -131,7 +132,7 @@ def repeat_rate(sample: Sample) -> Outcome:
     if not items:
         return skipped("no later search returned a context")
     repeated = sum(item.held is False for item in items)
-    return ok(repeated / len(items), items=items, what="contexts of later searches new")
+    return ok(repeated / len(items), items=items, what="contexts of later searches new", lacking="repeated")
 
 
 @measure(
@@ -147,7 +148,8 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """Number of forbidden documents (withdrawn, secret, another tenant's) retrieved. Lower is better."""
     ids = _retrieved(sample, over, k)
     items = [Item(document, document not in ids) for document in dict.fromkeys(sample.forbidden)]
-    return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
+    leaked = sum(item.held is False for item in items)
+    return ok(leaked, items=items, what="forbidden documents kept out", lacking="retrieved")
 
 
 @measure(
@@ -166,9 +168,8 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     retrieved = [context for _, contexts in rankings(sample) for context in contexts]
     kept = [c for c in retrieved if floor is None or c.score is None or c.score > floor]
     items = [Item(f"Position {n}: {c.id or c.text[:100]}", held=False) for n, c in enumerate(kept, 1)]
-    return ok(
-        float(not kept), items=items, what="contexts that should have come back for an unanswerable question"
-    )
+    what = "contexts kept out, though the question is unanswerable"
+    return ok(float(not kept), items=items, what=what, lacking="retrieved")
 
 
 @measure(
@@ -197,7 +198,8 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
         repeated = len(grams & seen) / len(grams)
         items.append(Item(f"Context {position}", repeated < 0.5, f"{repeated:.0%} repeated", worth=repeated))
         seen |= grams
-    return ok(fsum(item.gained for item in items) / len(items), items=items, what="contexts mostly new")
+    value = fsum(item.gained for item in items) / len(items)
+    return ok(value, items=items, what="contexts mostly new", lacking="mostly repeated")
 
 
 # Gold text (evidence): document ids change with the chunks, and chunk precision rises with their size; the
@@ -219,7 +221,7 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
     for piece, share, size in zip(pieces, result.shares, result.sizes, strict=True):
         name = piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]"
         items.append(Item(name, share == 1.0, f"{share:.0%} covered", weight=size, worth=share))
-    return ok(value(result), items=items, what="pieces of evidence whole")
+    return ok(value(result), items=items, what="pieces of evidence whole", lacking="not whole")
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage:
@@ -261,8 +263,8 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
         Item(f"Context {n}", new > 0, f"{new:g} of {length:g}")
         for n, (new, length) in enumerate(zip(result.news, result.lengths, strict=True), 1)
     ]
-    total = fsum(result.lengths)
-    return ok(fsum(result.news) / total if total else 0.0, items=items, what="contexts hold new evidence")
+    share = fsum(result.news) / (fsum(result.lengths) or 1.0)
+    return ok(share, items=items, what="contexts hold new evidence", lacking="nothing new")
 
 
 @measure(

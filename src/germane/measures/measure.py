@@ -366,9 +366,8 @@ class Measure:
         try:
             return cls.parse(text, lenient=True)
         except InputError:  # a package that cannot be loaded harms no report
-            doc = "A measure that is not ours and was not loaded."
             unknown = Definition(
-                name=text, family="judged", compute=_unknown, needs=(), formula=UNKNOWN, doc=doc
+                name=text, family="judged", compute=_unknown, needs=(), formula=UNKNOWN, doc=""
             )
             if (stated := declared(text)) is not None:
                 doc = "A measure of another program."

@@ -64,11 +64,11 @@ class Outcome:
         check_score(self)
 
 
-def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
+def ok(value: float, *, items: Iterable[Item] = (), what: str = "", lacking: str = "missing") -> Outcome:
     """Return the outcome with this value, or an error outcome if the value is not a finite number."""
     if not math.isfinite(value):
         return error(f"the measure returned {value}, which is not a finite number")
-    return Outcome(value=float(value), items=tuple(items), what=what)
+    return Outcome(value=float(value), items=tuple(items), what=what, lacking=lacking)
 
 
 class Decided(Exception):

@@ -141,7 +141,7 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
         blamed = {"any": positions, "relevant": good, "irrelevant": set() if good else positions}[contexts]
         wrong = bool(blamed) and not correct.contexts
         items.append(Item(claim, not wrong, verdict.reasoning if wrong else ""))
-    return complement(proportion(items, what=f"claims not misled by {contexts} contexts"))
+    return complement(proportion(items, what=f"claims not misled by {contexts} contexts", lacking="misled"))
 
 
 _MARK = re.compile(r"\s{0,2}[\[【]([^\[\]【】\n]{1,60})[\]】]")
@@ -205,9 +205,8 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
         if any(positions):
             why = verdict.reasoning if verdict else "the sentence cites a context that is empty"
         items.append(Item(text, bool(verdict and verdict.supported), why))
-    return proportion(
-        items, nothing="the response has no sentences", what="sentences supported by what they cite"
-    )
+    nothing, what = "the response has no sentences", "sentences supported by what they cite"
+    return proportion(items, nothing=nothing, what=what, lacking="not supported")
 
 
 @measure(
@@ -229,7 +228,8 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
         why = verdict.reasoning if verdict else "the context is empty"
         absent = "no such context"
         items += [Item(f"[{at or '?'}] {text}", at in useful, why if at else absent) for at in positions]
-    return proportion(items, nothing="the response cites nothing", what="citations support their sentence")
+    nothing, what = "the response cites nothing", "citations support their sentence"
+    return proportion(items, nothing=nothing, what=what, lacking="not supported")
 
 
 def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], CitationVerdict | None]]]:

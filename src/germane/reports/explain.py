@@ -233,8 +233,9 @@ class Explainer:
         self._settings, self._answers = settings_of(report), StoredAnswers(report.tables.judgements)
         self._people = LabelBook(report.tables.labels)
         graded = report.tables.judgements if GRADED in (report.manifest.get("asked") or {}) else ()
-        rows = (row for row in graded if row.kind == GRADED)
-        self._results = {row.item: row.answer for row in rows if isinstance(row.answer, Mapping)}
+        self._results = {
+            r.item: r.answer for r in graded if r.kind == GRADED and isinstance(r.answer, Mapping)
+        }
         self.use([])
 
     def use(self, samples: Iterable[Sample]) -> None:
@@ -361,10 +362,9 @@ class Explainer:
             labels: list[LabelLine] = []
             if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:
                 labels.append(LabelLine("gold", grade, grade >= 1))
-            queries = dict.fromkeys((sample.query, calls[call - 1].query))
-            pairs = [(query, context.text) for query in queries]
+            pairs = [(query, context.text) for query in dict.fromkeys((sample.query, calls[call - 1].query))]
             labels += [verdicts[pair] for pair in pairs if pair in verdicts]
-            if (label := self._people.get(item)) is not None:
+            for label in self._people.votes(item):
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
             line = PlaceLine(rank, context.id, context.score, context.text, item, labels)

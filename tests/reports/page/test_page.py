@@ -5,23 +5,24 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from importlib.resources import files
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from germane import compare, evaluate
+from germane import Sample, compare, evaluate
 from germane.cli import main
 from germane.comparison.compare import comparison_of
 from germane.errors import InputError
 from germane.graders import MeasureGrader
 from germane.labelling.audit import audit_judge
-from germane.measures import RR
+from germane.measures import RR, measure
 from germane.reports.formats import html, write
 from germane.reports.page.render import embedded, script_text
 from germane.reports.report import Report
@@ -660,3 +661,212 @@ def test_one_query_is_one(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator("body")).to_have_attribute("data-ready", view)
         assert not re.search(r"\b1 queries", page.locator("main").inner_html())
     page.close()
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """A function that writes a report's page and opens one part of it."""
+    pages: list[Page] = []
+
+    def shown(report: Report, part: str = "overview", width: int = 1200, **more: Any) -> Page:
+        write(report, tmp_path / "p.html", **more)
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        pages.append(page)
+        page.goto(f"{(tmp_path / 'p.html').as_uri()}#{part}")
+        page.wait_for_selector(f"body[data-ready={part.partition('?')[0]}]")
+        return page
+
+    yield shown
+    for page in pages:
+        page.close()
+
+
+Shown: TypeAlias = Callable[..., Page]
+
+
+def test_each_row_leads_to_its_own_trial_and_system(shown: Shown) -> None:
+    """Also where trial 0 is not the first, and where one system has no name."""
+    places = [(system, trial) for system in ("dense", "") for trial in (1, 0)]
+    rows: list[Json] = [
+        {"id": "q", "query": "q", "system": system, "trial": trial, "qrels": {"d0": 1},
+         "contexts": [{"id": f"d{rank}"} for rank in range(5)][::-1][number:]}
+        for number, (system, trial) in enumerate(places)
+    ]  # fmt: skip
+    report = evaluate(rows, "num_ret RR")
+    page = shown(report)
+    expect(page.get_by_role("table", name="Measures")).to_contain_text("2 trials each")
+    go(page, "queries")
+    links = page.eval_on_selector_all(
+        "td.first a", "all => all.map(one => one.getAttribute('href').slice(1))"
+    )
+    found = set()
+    for link in links:
+        go(page, link)
+        (where,) = re.findall(r"q · (dense|–) · trial (\d)", page.inner_text("main"))
+        (number,) = re.findall(r"num_ret\s+(\d)\.0000", page.inner_text("main"))
+        found.add((*where, number))
+    assert found == {("dense", "1", "5"), ("dense", "0", "4"), ("–", "1", "3"), ("–", "0", "2")}
+    go(page, "queries")
+    page.get_by_role("combobox", name="System").select_option("–")
+    assert page.inner_text("#shown").startswith("2 of 4")
+
+
+def test_every_bar_lists_the_queries_that_it_counts(shown: Shown) -> None:
+    """At the edges of bars too, and where a measure is not from 0 to 1."""
+
+    @measure(needs=("contexts",), range=(-5.0, 0.0))
+    def loss(sample: Sample) -> float:
+        return -float(len(sample.contexts or ()) / 2)
+
+    rows: list[Json] = [
+        {"id": f"q{hits}", "query": "q", "contexts": [{"id": f"d{n}"} for n in range(hits or 1)],
+         "qrels": {f"d{n}": 1 for n in range(hits)} | {"x": 0}}
+        for hits in range(11)
+    ]  # fmt: skip
+    page = shown(evaluate(rows, ["P@10", "num_ret", loss]))
+    labels = page.eval_on_selector_all(".histogram button", "all => all.map(one => one.ariaLabel)")
+    assert len(labels) == 30
+    for number, label in enumerate(labels):
+        page.locator(".histogram button").nth(number).click()
+        page.wait_for_selector("body[data-ready=queries]")
+        assert f"{page.inner_text('#shown').split()[0]} quer" in label
+        go(page, "overview")
+
+
+@pytest.mark.parametrize(
+    ("measures", "gate", "below"),
+    [
+        ("leaks@2", "max(leaks@2)=0", 1),
+        ("RR", "share(RR>=0.6)>=0.9", 2),
+        ("RR", "lower(RR)>0.5", 2),
+        (MeasureGrader(measure=RR, name="first", required=0.7), None, 2),
+        ("RR", "change(RR)>0.9", 0),
+    ],
+)
+def test_queries_below_a_gate(shown: Shown, measures: Any, gate: str | None, below: int) -> None:
+    """By the condition on a case, whatever the function of the gate; required graders are gates."""
+    rows: list[Json] = [
+        {"id": f"q{rank}", "query": "q", "contexts": [{"id": f"d{n}"} for n in range(3)],
+         "qrels": {f"d{rank}": 1}, "forbidden": ["d2"] if rank else ["d1"]}
+        for rank in range(3)
+    ]  # fmt: skip
+    report = evaluate(rows, measures, gates=[gate] if gate else ())
+    page = shown(report, "queries?only=gate")
+    assert page.inner_text("#shown").startswith(f"{below} of 3")
+
+
+def test_what_a_change_came_to(shown: Shown) -> None:
+    """The outcome stands beside the change; a query that the baseline lacks has not stayed; less noise is green."""
+
+    @measure(needs=("contexts",), better="lower", range=(0.0, inf))
+    def letters(sample: Sample) -> float:
+        return float(sum(len(context.text) for context in sample.contexts or ()))
+
+    def rows(count: int, length: int) -> list[Json]:
+        return [
+            {
+                "id": f"q{n}",
+                "query": "q",
+                "qrels": {"a": 1},
+                "contexts": [{"id": "a", "text": "x" * (length + n * (500 - length) // 100)}],
+            }
+            for n in range(count)
+        ]
+
+    before, now = (evaluate(rows(*size), [letters, RR]) for size in ((9, 500), (11, 400)))
+    page = shown(now, baseline=before, comparison=comparison_of(before, now))
+    expect(page.get_by_role("row", name=re.compile("^letters"))).to_contain_text(
+        "\u221296.0000\nbetter", use_inner_text=True
+    )
+    go(page, "queries")
+    assert page.locator(".scroller td.good", has_text="\u2212").count() == 9
+    go(page, "compare")
+    expect(page.get_by_text("9 moved, 0 did not")).to_be_visible()
+    dots = page.eval_on_selector_all("svg.interval .band", "all => all.map(one => one.getAttribute('width'))")
+    assert float(dots[1]) > 30  # an interval of a share is not drawn on the scale of letters
+
+
+def test_long_names_fit_a_phone(shown: Shown) -> None:
+    """Ids, tags and long rankings are broken, not cut; a table of them is no wider for one long id."""
+    long: Json = {"id": "x" * 300, "query": "y" * 400, "tags": ["t" * 120], "qrels": {"m" * 200: 1, "d1": 1},
+                  "contexts": [{"id": f"d{n}", "text": "z" * 900} for n in range(40)]}  # fmt: skip
+    page = shown(evaluate([long], "RR nDCG@5"), width=390)
+    for part in (f"query?id={'x' * 300}", "label", "overview"):
+        go(page, part)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    widths = page.eval_on_selector_all(".wrap table", "all => all.map(one => one.offsetWidth)")
+    assert max(widths) < 1300
+
+
+def test_each_person_s_label_is_shown(shown: Shown, tmp_path: Path) -> None:
+    """On the card and by explain; the strip has the lower median."""
+    evaluate([sample(1)], "context_precision@5", judge="lexical").save(tmp_path / "r")
+    for who, keys in (("ann", "33333"), ("bob", "00000"), ("eve", "22222")):
+        assert invoke("label", tmp_path / "r", "--who", who, stdin=keys).code == 0
+    page = shown(Report.open(tmp_path / "r"), "query?id=q1&labels=human")
+    first = page.locator(".card").first
+    for words in ("relevant (3) by ann", "not relevant (0) by bob", "relevant (2) by eve"):
+        expect(first).to_contain_text(words)
+    assert "ranks: 1 relevant (2)" in (page.locator(".strip").first.get_attribute("aria-label") or "")
+    assert "human 3, □ human 0, ■ human 2" in invoke("explain", tmp_path / "r", "q1").out
+
+
+class TestLabellers:
+    def test_two_people_at_one_browser(self, shown: Shown) -> None:
+        """Each has answers of their own, under their name; answers before the first name get it."""
+        page = shown(evaluate([sample(n) for n in range(3)], "context_precision@5", judge="lexical"), "label")
+        box = page.get_by_label("Your name")
+        page.keyboard.press("3")
+        expect(page.locator("main")).to_contain_text("1 of 15 answered;")
+        box.fill("Ada")
+        page.locator("main").focus()
+        page.keyboard.press("2")
+        expect(page.locator("main")).to_contain_text("2 of 15 answered by Ada")
+        box.fill("Bob")
+        page.locator("main").focus()
+        expect(page.locator("main")).to_contain_text("0 of 15 answered by Bob")
+        page.keyboard.press("1")
+        expect(page.locator("main")).to_contain_text("1 of 15 answered by Bob")
+        page.reload()
+        expect(page.locator("main")).to_contain_text("1 of 15 answered by Bob")
+        assert [(row["who"], row["answer"], row["blind"]) for row in downloaded(page)] == [("Bob", 1, True)]
+        page.get_by_label("Your name").fill("Ada")
+        page.locator("main").focus()
+        expect(page.locator("main")).to_contain_text("2 of 15 answered by Ada")
+        assert [(row["who"], row["answer"]) for row in downloaded(page)] == [("Ada", 3), ("Ada", 2)]
+
+    def test_undo_of_a_second_answer_brings_back_the_first(self, shown: Shown) -> None:
+        """Only the last answer is taken back."""
+        page = shown(evaluate([sample(1)], "context_precision@5", judge="lexical"), "label")
+        for key in "3k0z":
+            page.keyboard.press(key)
+            page.wait_for_timeout(50)
+        assert [row["answer"] for row in downloaded(page)] == [3]
+
+    @pytest.mark.parametrize(
+        ("against", "shows", "hides"),
+        [("auto", "the reference", "the response"), ("response", "the response", "the reference"), ("query", "before", "the reference")],
+    )  # fmt: skip
+    def test_people_see_what_the_judge_saw(self, shown: Shown, against: Any, shows: str, hides: str) -> None:
+        """What was said before the query, and the text that relevance is judged against, on the judge's scale."""
+        row: Json = {"id": "q", "query": "and then?", "reference": "the reference", "response": "the response",
+                     "history": [{"role": "user", "content": "before"}], "contexts": ["a passage"]}  # fmt: skip
+        report = evaluate([row], "context_precision", judge="lexical", against=against, scale="binary")
+        page = shown(report, "label")
+        expect(page.locator("main")).to_contain_text(shows)
+        expect(page.locator("main")).to_contain_text("before")
+        assert hides not in page.inner_text("main")
+        expect(page.get_by_label("Scale")).to_have_value("binary")
+
+    def test_where_nothing_came_back_nobody_is_asked_to_label(self, shown: Shown) -> None:
+        """There is no passage."""
+        report = evaluate([{"id": "q", "query": "q", "contexts": []}], "context_precision", judge="lexical")
+        page = shown(report, audit={"kinds": [], "warnings": []})
+        assert "abel some passages" not in page.inner_text("main")
+        assert "Label part" not in page.inner_text("main")
+
+
+def downloaded(page: Page) -> list[dict[str, Any]]:
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    return [json.loads(line) for line in Path(download.value.path()).read_bytes().splitlines()]

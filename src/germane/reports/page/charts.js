@@ -1,4 +1,4 @@
-import { el, inQueries, number, signed, svg } from "./dom.js";
+import { between, el, extent, inQueries, number, signed, svg } from "./dom.js";
 
 /** Glyph, class, word. */
 const SIGNS = {
@@ -6,6 +6,9 @@ const SIGNS = {
   a: ["□", "s0", "not relevant"], b: ["□", "s0", "not relevant (1)"], c: ["□", "s0", "not relevant (2)"], d: ["□", "s0", "not relevant (3)"],
   ".": ["·", "u", "unjudged"], "?": ["?", "f", "no verdict"],
 };
+
+/** So many signs of a ranking are shown, as in the terminal. */
+export const SIGNS_SHOWN = 20;
 
 /** One sign in words.
  * @param {string} sign */
@@ -22,11 +25,11 @@ export function cellOf(sign) {
 /** The rank heat strip: glyph and shade per rank, calls apart, a mark for missed gold.
  * @param {string} text @param {number} missed */
 export function strip(text, missed) {
-  const shown = text.slice(0, 30);
+  const shown = text.slice(0, SIGNS_SHOWN);
   const words = [...shown].map((sign, at) => (sign === "|" ? "next call" : `${at + 1} ${wordOf(sign)}`)).join(", ") || "nothing came back";
   const lost = missed ? `; ${missed} gold missed` : "";
   const cells = [...shown].map((sign) => (sign === "|" ? el("i", { class: "cut" }) : cellOf(sign)));
-  return el("span", { class: "strip", role: "img", "aria-label": `ranks: ${words}${lost}` }, ...cells, text.length > 30 && "…", missed > 0 && el("span", { class: "lost" }, `◇${missed}`));
+  return el("span", { class: "strip", role: "img", "aria-label": `ranks: ${words}${lost}` }, ...cells, text.length > SIGNS_SHOWN && "…", missed > 0 && el("span", { class: "lost" }, `◇${missed}`));
 }
 
 /** What the signs of the strips mean. */
@@ -36,18 +39,16 @@ export function signKey() {
 }
 
 /** A histogram whose bars are buttons; the arrow keys move between them.
- * @param {string} name @param {number[]} counts @param {[number, number]} range @param {number | null} gate
- * @param {(from: number, to: number) => void} pick */
-export function histogram(name, counts, range, gate, pick) {
-  const [low, high] = range;
-  const wide = (high - low) / counts.length || 1;
+ * @param {string} name @param {number[]} counts @param {number[]} edges of the bars; the last bar holds its upper end too
+ * @param {number | null} gate @param {(from: number, to: number | null) => void} pick */
+export function histogram(name, counts, edges, gate, pick) {
+  const [low, high] = [edges[0], edges.at(-1)];
   const most = Math.max(...counts, 1);
   const bars = counts.map((height, at) => {
-    const from = low + at * wide;
-    const to = low + (at + 1) * wide;
+    const [from, to] = edges.slice(at, at + 2);
     const bar = el("i", { style: { height: height ? `max(2px, ${Math.round((100 * height) / most)}%)` : "0" } });
     const label = `${name} ${from.toFixed(2)} to ${to.toFixed(2)}: ${inQueries(height)}`;
-    return el("button", { type: "button", "aria-label": label, title: label, tabindex: at ? "-1" : "0", onclick: () => pick(from, to) }, bar);
+    return el("button", { type: "button", "aria-label": label, title: label, tabindex: at ? "-1" : "0", onclick: () => pick(from, to === high ? null : to) }, bar);
   });
   const line = gate === null ? null : el("span", { class: "gate", title: `gate ${gate}`, style: { left: `${(100 * (gate - low)) / (high - low || 1)}%` } });
   const move = (event) => {
@@ -72,8 +73,7 @@ export function interval(value, ends, range, more = {}) {
   }
   if (more.gate !== null && more.gate !== undefined) marks.push(svg("line", { class: "gate", x1: place(more.gate), x2: place(more.gate), y1: 1, y2: 19 }));
   if (value !== null) marks.push(svg("circle", { class: "dot", cx: place(value), cy: 10, r: 4.5 }));
-  const shown = more.zero ? signed : number;
-  const words = `${shown(value)}${ends ? `, interval ${shown(ends[0])} to ${shown(ends[1])}` : ""}`;
+  const words = `${(more.zero ? signed : number)(value)}${ends ? `, interval ${(more.zero ? between : extent)(ends)}` : ""}`;
   return svg("svg", { class: `interval ${more.kind ?? ""}`, viewBox: "0 0 160 20", width: 160, height: 20, role: "img", "aria-label": words }, svg("line", { class: "track", x1: 4, x2: 156, y1: 10, y2: 10 }), ...marks);
 }
 

@@ -1,5 +1,5 @@
 import { cellOf, charts, interval, tally, wordOf } from "./charts.js";
-import { count, difference, nameOf, queries, report, sourceOf, sources } from "./data.js";
+import { count, difference, isShare, nameOf, queries, report, sourceOf, sources } from "./data.js";
 import { between, data, el, measureName, num, numHead, number, put, signed, svg, table } from "./dom.js";
 import { choice, labelSwitch, showing } from "./queries.js";
 import { address, note } from "./state.js";
@@ -21,9 +21,9 @@ export function compare(main, settings) {
   const measure = settings.get("measure") ?? base.measures[0] ?? "";
   const lower = report.lower.includes(measure);
   const at = report.names.indexOf(measure);
-  const moved = Array.from({ length: count }, (_, query) => query).map((query) => ({ query, by: difference(at, query) })).filter((one) => one.by !== null && Math.abs(one.by) > TIE);
+  const paired = Array.from({ length: count }, (_, query) => ({ query, by: difference(at, query) })).filter((one) => one.by !== null);
+  const moved = paired.filter((one) => Math.abs(one.by) > TIE);
   moved.sort((a, b) => Math.abs(b.by ?? 0) - Math.abs(a.by ?? 0));
-  const unchanged = count - moved.length;
   put(main,
     el("h1", null, "Compared with ", data(base.name)),
     outcomes(),
@@ -34,7 +34,7 @@ export function compare(main, settings) {
     el("h2", null, "Queries that moved"),
     el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((name) => [name, name]), measure, (value) => again({ measure: value }))),
       sources.length > 1 && labelSwitch(source, (value) => again({ labels: value })),
-      el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${report.capped ? `, of the ${report.capped} queries on this page` : ""}${moved.length > 40 ? "; the 40 that moved most" : ""}; ${showing(source)}`)),
+      el("p", { class: "quiet" }, `${moved.length} moved, ${paired.length - moved.length} did not${report.capped ? `, of the ${report.capped} queries on this page` : ""}${moved.length > 40 ? "; the 40 that moved most" : ""}; ${showing(source)}`)),
     el("div", { class: "cards pairs" }, ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
       el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", nameOf(query)) }, data(queries.id[query])), " ", data(queries.query[query])),
       lists(query, source)))),
@@ -51,16 +51,18 @@ export function outcomes() {
 function differences() {
   const base = report.baseline;
   const known = report.comparison?.comparisons ?? base.measures.map(plainly);
-  const far = Math.max(0.01, ...known.flatMap((one) => [one.difference, ...(one.interval ?? [])]).map((value) => Math.abs(value ?? 0)));
+  const far = (rows) => Math.max(0.01, ...rows.flatMap((one) => [one.difference, ...(one.interval ?? [])]).map((value) => Math.abs(value ?? 0)));
+  const shared = far(known.filter((one) => isShare(one.measure)));
   const tested = known.some((one) => one.p !== null && one.p !== undefined);
   const rows = known.map((one) => {
     const ends = one.interval;
     const kind = KINDS[one.outcome] ?? "";
+    const reach = isShare(one.measure) ? shared : far([one]);
     return [
       el("th", { scope: "row" }, measureName(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
       num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
       num(el("strong", { class: kind }, signed(one.difference))),
-      el("td", null, interval(one.difference, ends, [-far, far], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
+      el("td", null, interval(one.difference, ends, [-reach, reach], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
       ...(tested ? [num(chance(one.p)), num(chance(one.p_holm))] : []),
       el("td", null, tally(one.wins, one.ties, one.losses)),
     ];

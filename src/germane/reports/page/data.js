@@ -24,17 +24,34 @@ export function firstRelevant(source) {
   return found;
 }
 
+export const severalSystems = report.systems.length > 1;
+export const severalTrials = queries.trial.some(Boolean);
+
+/** What names a system in an address and to readers, "" where there is only one; one without a name is a dash.
+ * @param {string} system */
+export function systemName(system) {
+  return severalSystems ? system || "–" : "";
+}
+
 /** What names a query in an address: its id, and its system and trial where there are several.
  * @param {number} query */
 export function nameOf(query) {
-  return { id: queries.id[query], system: report.systems.length > 1 ? report.systems[queries.system[query]] : "", trial: queries.trial[query] || "" };
+  return { id: queries.id[query], system: systemName(report.systems[queries.system[query]]), trial: severalTrials ? queries.trial[query] : "" };
 }
 
 /** The query that an address names; -1 where it is not on the page.
  * @param {URLSearchParams} settings */
 export function queryOf(settings) {
   const [id, system, trial] = ["id", "system", "trial"].map((name) => settings.get(name) ?? "");
-  return queries.id.findIndex((name, at) => name === id && (!system || report.systems[queries.system[at]] === system) && (!trial || String(queries.trial[at]) === trial));
+  return queries.id.findIndex((name, at) => name === id && (!system || systemName(report.systems[queries.system[at]]) === system) && (!trial || String(queries.trial[at]) === trial));
+}
+
+const shares = new Set(report.measures.filter(({ range }) => range[0] === 0 && range[1] === 1).map((one) => one.measure));
+
+/** If a measure is from 0 to 1, so that such measures can share a scale.
+ * @param {string} measure */
+export function isShare(measure) {
+  return shares.has(measure);
 }
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=/?@^_`{|}~";

@@ -48,7 +48,7 @@ _DETAILS, _TEXTS = 64, 256  # queries and passages in one compressed block
 _DRAWN = 1000  # the largest number of passages drawn for labels
 _BARS = 10  # the number of bars of a histogram
 LabelSlot: TypeAlias = tuple[int, int, int, str]  # the indices of a query, call and rank, and the item
-_COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
+_COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "below")
 SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 
@@ -75,10 +75,6 @@ class Excerpt:
             keep = np.flatnonzero(np.isin(case, drawn))
             summaries = tuple(whole.summaries_of(keep))
         self.report = _cut(whole, set(map(scores.key, keep.tolist())), summaries)
-
-    def in_words(self) -> str:
-        """Return the numbers of queries on the page and in all: "1,200 of 5,000"; "" if they are equal."""
-        return f"{self.kept:,} of {self.total:,}" if self.kept < self.total else ""
 
 
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
@@ -149,7 +145,7 @@ def page_data(
         "created": manifest.get("created"),
         "germane": manifest.get("germane"),
         "total": excerpt.total,
-        "capped": excerpt.in_words(),
+        "capped": f"{excerpt.kept:,} of {excerpt.total:,}" if excerpt.kept < excerpt.total else "",
         "random": excerpt.kept,
         "judge": {
             "source": judge.source,
@@ -166,8 +162,9 @@ def page_data(
         "systems": list(report.systems),
         "measures": [_measure(line, report) for line in report.summaries],
         "gates": [
-            {"measure": gate.measure, "how": gate.mean_of or gate.how, "op": gate.op, "limit": gate.limit}
+            {"measure": gate.measure, "op": gate.op, "limit": gate.limit}
             for gate in map(Gate.of_stored, manifest.get("gates") or ())
+            if (gate.mean_of or gate.how) == "mean"
         ],
         "slices": [
             {"name": line.slice, **{name: getattr(line, name) for name in ("system", "measure", "mean", "n")}}
@@ -204,12 +201,17 @@ def _queries(
     details: list[Facts] = []
     slots: dict[tuple[str, str], LabelSlot] = {}
     lists: list[Json] = []
+    gates = list(map(Gate.of_stored, report.manifest.get("gates") or ()))
+    gates = [Gate.parse(f"{g.measure}{g.share}") if g.share else g for g in gates if g.how != "change"]
+    failed = {case.key for case in report.cases() if case.failed_required}
     for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
         measured.append({line.measure: line for line in document.measures})
         lists.append(_last_list(document))
         signs = [[_signs(place.labels) for place in call.contexts] for call in document.calls]
         for at, of_source in enumerate(strips.values()):
             of_source.append("|".join("".join(sign[at] for sign in call) for call in signs))
+        values = {line.measure: line.value for line in document.measures}
+        below = any(g.holds(v, v) == "failed" for g in gates if (v := values.get(g.measure)) is not None)
         row = (
             sample.id,
             systems.get(sample.system, 0),
@@ -218,11 +220,11 @@ def _queries(
             list(sample.tags),
             len(document.missing),
             sum(grade > 0 for grade in (sample.qrels or {}).values()),
-            sum(line.status in {"error", "incomplete"} for line in document.measures),
+            sample.key in failed or below,
         )
         for name, value in zip(_COLUMNS, row, strict=True):
             columns[name].append(value)
-        facts: Facts = to_builtins(document)
+        facts: Facts = {**to_builtins(document), "history": list(turns(sample))}
         for at, call in enumerate(facts["calls"]):
             for rank, context in enumerate(call["contexts"]):
                 item = context.pop("item")  # hardly compressible: only drawn items are stored
@@ -246,14 +248,16 @@ def _queries(
 
 def _signs(labels: Sequence[LabelLine]) -> str:
     """Return four signs for a passage: its label by gold, the judge, people, and people or else the judge."""
-    signs = dict[str, str]()
+    signs: dict[str, list[str]] = {}
     for label in labels:  # A-D if relevant with grade 0-3, a-d if not relevant, ? without a verdict
         sign = "?"
         if label.relevant is not None and (grade := label.grade) is not None:
             level = (3 if grade else 0) if isinstance(grade, bool) else min(max(int(grade), 0), 3)
             sign = "ABCD"[level] if label.relevant else "abcd"[level]
-        signs[label.source] = sign
-    gold, judge, human = (signs.get(source, ".") for source in ("gold", "judge", "human"))
+        signs.setdefault(label.source, []).append(sign)
+    gold, judge = (signs.get(source, ".")[-1] for source in ("gold", "judge"))
+    people = sorted(signs.get("human", "."), key=str.lower)
+    human = people[(len(people) - 1) // 2]  # the lower median
     return gold + judge + human + (judge if human == "." else human)
 
 
@@ -264,19 +268,19 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
     values = scores.taken(scores.rows_of((summary.measure, summary.type), summary.system)).value
     top = high if isfinite(high) else max(1.0, *values.tolist()) if len(values) else 1.0
     low = low if isfinite(low) else min(0.0, *values.tolist()) if len(values) else 0.0
+    edges = np.linspace(low, top, _BARS + 1).round(6)  # rounded as the scores on the page are
     return {
         **summary.as_json(),
         "measure": summary.measure,
         "system": summary.system,
         "words": summary.in_words(),
-        "interval_words": summary.interval_in_words() if summary.interval else None,
         "why": [list(reason) for reason in summary.why[:5]],
         "formula": definition.formula,
         "meaning": in_a_sentence(definition.doc),
         "better": definition.better,
         "range": [low, high if isfinite(high) else None],
-        "top": top,
-        "bars": np.histogram(np.clip(values, low, top), _BARS, (low, top))[0].tolist() if top > low else [],
+        "edges": edges.tolist(),
+        "bars": np.histogram(np.clip(values, low, top).round(6), edges)[0].tolist() if top > low else [],
     }
 
 
@@ -288,11 +292,9 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
     judged = [slot for slot in slots if not pool or slot[3] in pool.get(ids[slot[0]], ())]
     cases, target = [ids[query] for query, *_ in judged], targets[0]
     order = drawing_order(cases, target.design, SEED, min(len(judged), _DRAWN))[0].tolist() if judged else []
-    words = []
-    if target.measures and order:
-        words.append(target.announcement([cases[at] for at in order], len(order)))
-    if others:
-        words.append(f"measures not corrected by labels of passages: {some_of(others, 4)}")
+    drawn = [cases[at] for at in order]
+    words = [target.announcement(drawn, len(drawn))] if target.measures and drawn else []
+    words += [f"measures not corrected by labels of passages: {some_of(others, 4)}"] if others else []
     return {
         "order": [list(judged[at]) for at in order],
         "design": {"design": target.design, "seed": SEED, "pool": fingerprint(pool)},
@@ -410,8 +412,7 @@ def next_steps(report: ReportData) -> list[Json]:
         steps.append((what, f"germane label {where}", "label"))
     if "results" in report.manifest:  # results of another program: germane cannot ask again
         steps = []
-    if report.measures:
-        steps.append(("Read the worst queries.", "", "queries"))
+    steps += [("Read the worst queries.", "", "queries")] if report.measures else []
     return [{"text": text, "command": command, "link": link} for text, command, link in steps[:_STEPS]]
 
 

@@ -1,5 +1,5 @@
 import { interval, tally } from "./charts.js";
-import { queryOf, report } from "./data.js";
+import { systemName, queryOf, report } from "./data.js";
 import { between, data, el, inQueries, measureName, num, numHead, number, signed, table } from "./dom.js";
 import { address } from "./state.js";
 
@@ -38,10 +38,10 @@ function changes(one) {
 
 function gains(one) {
   const rows = one.queries.slice(0, SHOWN).map((row) => {
-    const named = { id: row.sample, system: report.systems.length > 1 ? one.system : "", trial: row.trial || "" };
-    const there = queryOf(new URLSearchParams(named)) >= 0;
+    const found = { id: row.sample, system: systemName(one.system), trial: row.trial };
+    const there = queryOf(new URLSearchParams(found)) >= 0;
     const name = data(row.sample);
-    return [el("th", { scope: "row" }, there ? el("a", { href: address("query", named) }, name) : name), el("td", { style: { "min-width": "16rem" } }, data(row.query ?? "")), el("td", { style: { "min-width": "10rem" } }, data(row.change)), num(number(row.value)), num(signed(row.gain), "good")];
+    return [el("th", { scope: "row" }, there ? el("a", { href: address("query", found) }, name) : name), el("td", { style: { "min-width": "16rem" } }, data(row.query ?? "")), el("td", { style: { "min-width": "10rem" } }, data(row.change)), num(number(row.value)), num(signed(row.gain), "good")];
   });
   return table("Queries that would gain most", ["query", "asked", "by", numHead("now"), numHead("gain")], rows, "measures");
 }

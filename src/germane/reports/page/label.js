@@ -1,27 +1,45 @@
 import { detailsOf, queries, report } from "./data.js";
 import { announce, data, el, put } from "./dom.js";
-import { verdicts } from "./query.js";
+import { texts, verdicts } from "./query.js";
 
 const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
 const GRADES = ["unrelated", "related, does not answer", "answers in part", "answers"];
 /** @typedef {{answer: any, scale: string, at: string, blind: boolean}} Answer: a grade, or null if unsure */
-let state = { who: "", scale: "graded", at: 0, answers: {}, past: [] };
+const FRESH = { who: "", scale: report.settings.scale ?? "graded", at: 0, answers: {}, past: [] };
+let state = structuredClone(FRESH);
 let home = null;
 let help = false;
 /** Places whose verdicts were shown before they were answered anew. */
 const seen = new Set();
 
-function load() {
+/** What this browser keeps of a person; null if nothing.
+ * @param {string} [who] by default who labelled last */
+function kept(who) {
   try {
-    state = { ...state, ...JSON.parse(localStorage.getItem(KEY) ?? "{}") };
+    return JSON.parse(localStorage.getItem(`${KEY}\n${who ?? localStorage.getItem(KEY) ?? ""}`) ?? "null");
   } catch {
     announce("what was kept in this browser could not be read");
+    return null;
   }
+}
+
+/** Give the answers so far their name, or go on with those of another person.
+ * @param {string} who */
+function labelAs(who) {
+  const theirs = kept(who);
+  if (!state.who && !theirs) state.who = who;
+  else {
+    state = { ...structuredClone(FRESH), ...theirs, who };
+    seen.clear();
+    draw();
+  }
+  keep();
 }
 
 function keep() {
   try {
-    localStorage.setItem(KEY, JSON.stringify(state));
+    localStorage.setItem(`${KEY}\n${state.who}`, JSON.stringify(state));
+    localStorage.setItem(KEY, state.who);
   } catch {
     announce("this browser keeps nothing: download the labels before you close the page");
   }
@@ -30,7 +48,7 @@ function keep() {
 /** The label page: one context at a time, in random order, without anybody's verdict until it is answered.
  * @param {HTMLElement} main */
 export async function label(main) {
-  load();
+  state = kept() ?? state;
   home = main;
   await draw();
 }
@@ -48,16 +66,18 @@ async function draw() {
   const total = report.label.order.length;
   const at = Math.min(state.at, total);
   const done = Object.keys(state.answers).length;
-  const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (event) => { state.who = event.target.value; keep(); } })),
+  const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", onchange: (event) => labelAs(event.target.value.trim()) })),
     el("label", null, "Scale", el("select", { onchange: (event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
     el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${done} ${done === 1 ? "label" : "labels"})`));
-  const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random ${report.label.design.design === "queries" ? "whole queries" : "passages of every query"}, of ${report.label.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}. Your answers stay in this browser until you download them; nothing is sent.`), ...report.label.corrects.map((text) => el("p", { class: "quiet" }, data(text)))];
+  const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered${state.who && ` by ${state.who}`}; drawn at random from ${report.label.population.toLocaleString("en")} passages${report.capped ? ` of ${report.random.toLocaleString("en")} random queries` : ""}, ${report.label.design.design === "queries" ? "whole queries at a time" : "some of every query"}. Your answers stay in this browser until you download them; nothing is sent.`), ...report.label.corrects.map((text) => el("p", { class: "quiet" }, data(text)))];
   if (at >= total) {
     put(main, ...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
     return;
   }
   const { query, facts, context } = await placeAt(at);
   const answer = state.answers[at];
+  const { against } = report.settings;
+  const shown = against === "query" ? "" : against && against !== "auto" ? against : facts.reference ? "reference" : "criterion"; // what the judge is shown
   if (answer) seen.add(at);
   const pressed = (value) => String(Boolean(answer && answer.answer === value && answer.scale === state.scale));
   const buttons = state.scale === "graded"
@@ -65,7 +85,7 @@ async function draw() {
     : [{ value: true, key: "y", word: "relevant" }, { value: false, key: "n", word: "not relevant" }].map(({ value, key, word }) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
   put(main, ...head,
     el("h2", null, data(queries.query[query])),
-    facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
+    texts([...(facts.history ?? []), shown && [shown, facts[shown]]].filter(Boolean)),
     el("section", { class: "card passage", "aria-label": "Passage" }, data(context.passage, "p")),
     el("div", { class: "answers", role: "group", "aria-label": "Your answer" }, ...buttons, el("button", { type: "button", onclick: () => give(null), "aria-pressed": String(answer?.answer === null) }, el("kbd", null, "u"), " unsure")),
     answer ? el("p", null, "Others: ", ...verdicts(context.labels)) : el("p", { class: "quiet" }, "Others' verdicts are shown once you have answered."),
@@ -91,8 +111,8 @@ function give(value) {
 /** @param {Answer} answer */
 function answered(answer) {
   if (state.at >= report.label.order.length) return;
+  state.past.push([state.at, state.answers[state.at] ?? null]);
   state.answers[state.at] = answer;
-  state.past.push(state.at);
   state.at += 1;
   keep();
   announce(`answered, ${state.at + 1} of ${report.label.order.length}`);
@@ -102,8 +122,10 @@ function answered(answer) {
 function undo() {
   const last = state.past.pop();
   if (last === undefined) return;
-  delete state.answers[last];
-  state.at = last;
+  const [at, before] = last;
+  if (before) state.answers[at] = before;
+  else delete state.answers[at];
+  state.at = at;
   keep();
   draw();
 }

@@ -1,6 +1,6 @@
 import { charts, histogram, interval, strip } from "./charts.js";
 import { KINDS, outcomes } from "./compare.js";
-import { queries, report, sourceOf, sources } from "./data.js";
+import { systemName, queries, report, severalSystems, sourceOf, sources } from "./data.js";
 import { diagnosis } from "./diagnosis.js";
 import { between, data, el, extent, inQueries, measureName, num, numHead, number, put, signed, table } from "./dom.js";
 import { labelSwitch, worstFirst } from "./queries.js";
@@ -13,7 +13,7 @@ const PRINTED_WORST = 50;
  * @param {HTMLElement} main @param {URLSearchParams} settings */
 export function overview(main, settings) {
   const some = (name) => report.measures.some((one) => one[name]);
-  const columns = ["measure", ...(report.systems.length > 1 ? ["system"] : []), "mean", ...(report.comparison ? ["change"] : []), ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
+  const columns = ["measure", ...(severalSystems ? ["system"] : []), "mean", ...(report.comparison ? ["change"] : []), ...(some("interval") ? ["95% interval"] : []), "labels", "measured", ...["skipped", "incomplete", "errors"].filter(some), "how the queries spread"];
   const left = ["measure", "system", "labels", "how the queries spread", "95% interval"];
   const rows = report.measures.map((one) => row(one, columns));
   put(main,
@@ -42,7 +42,7 @@ function facts() {
   const { source, spent } = report.judge;
   return [
     inQueries(report.total),
-    report.systems.length > 1 && `${report.systems.length} systems`,
+    severalSystems && `${report.systems.length} systems`,
     report.cases && `${report.cases.failed.toLocaleString("en")} of ${report.cases.total.toLocaleString("en")} cases failed`,
     !source ? "gold labels alone, no judge" : spent ? `judged by ${source} (${spent})` : `scored by ${source}`,
     made,
@@ -81,40 +81,39 @@ function weakest() {
   if (!found) return null;
   const tagged = queries.tags.some((tags) => tags.includes(found.name));
   const shown = data(found.name);
-  return el("section", { class: "panel" }, el("h2", null, "Worst slice: ", tagged ? el("a", { href: address("queries", { tag: found.name, system: report.systems.length > 1 ? found.system : "" }) }, shown) : shown), el("p", { class: "big" }, found.mean), ...found.text.map((text) => el("p", { class: "small" }, data(text))));
+  return el("section", { class: "panel" }, el("h2", null, "Worst slice: ", tagged ? el("a", { href: address("queries", { tag: found.name, system: systemName(found.system) }) }, shown) : shown), el("p", { class: "big" }, found.mean), ...found.text.map((text) => el("p", { class: "small" }, data(text))));
 }
 
 function steps() {
-  return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...report.next.map((step) => {
-    const there = step.link && (step.link !== "label" || report.label?.order.length);
-    return el("li", null, there ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text));
-  })), ...commands(), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
+  const found = report.next.filter((step) => step.link !== "label" || report.label.order.length);
+  return el("section", { class: "panel" }, el("h2", null, "What to do next"), el("ol", { class: "next" }, ...found.map((step) => el("li", null, step.link ? el("a", { href: `#${step.link}` }, data(step.text)) : data(step.text)))), ...commands(found), !report.slices.length && el("p", { class: "quiet small" }, "With tags on the samples this page also says which slice does worst."));
 }
 
-/** The commands of the next steps, by their numbers. */
-function commands() {
-  const found = report.next.map((step, at) => [at + 1, step.command]).filter(([, command]) => command);
+/** The commands of the next steps, by their numbers.
+ * @param {any[]} steps */
+function commands(steps) {
+  const found = steps.map((step, at) => [at + 1, step.command]).filter(([, command]) => command);
   return found.length ? [el("p", { class: "quiet small" }, "As commands:"), el("ol", { class: "next commands small" }, ...found.map(([at, command]) => el("li", { value: at }, el("code", null, data(command)))))] : [];
 }
 
 /** @param {any} one @param {string[]} columns */
 function row(one, columns) {
-  const gate = report.gates.find((gate) => gate.measure === one.measure && gate.how === "mean");
-  const pick = (from, to) => (location.hash = address("queries", { measure: one.measure, from: from.toFixed(4), to: to.toFixed(4), system: report.systems.length > 1 ? one.system : "" }));
+  const gate = report.gates.find((gate) => gate.measure === one.measure);
+  const pick = (from, to) => (location.hash = address("queries", { measure: one.measure, from, to, system: systemName(one.system) }));
   const fixed = one.corrected;
-  const span = [one.range[0], one.top];
+  const span = [one.edges[0], one.edges.at(-1)];
   const cells = {
     measure: () => el("th", { scope: "row" }, measureName(one.measure), el("div", { class: "quiet small wide", title: one.formula }, one.meaning), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
-    system: () => el("td", null, data(one.system || "–")),
-    mean: () => num(el("div", null, el("strong", { class: "mean" }, fixed ? number(fixed.mean) : one.words), fixed && el("div", { class: "small", title: `The judge says ${one.words}, interval ${one.interval_words ?? "–"}` }, `corrected; judge ${one.words}`)), "wraps"),
+    system: () => el("td", null, data(systemName(one.system))),
+    mean: () => num(el("div", null, el("strong", { class: "mean" }, fixed ? number(fixed.mean) : one.words), fixed && el("div", { class: "small", title: `The judge says ${one.words}, interval ${extent(one.interval)}` }, `corrected; judge ${one.words}`)), "wraps"),
     change: () => change(one),
-    "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} for these queries; ` : ""}` : `${one.interval_method ?? ""}, `}for queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
+    "95% interval": () => el("td", { title: `${fixed ? `${fixed.method}; ${fixed.set_interval ? `${extent(fixed.set_interval)} for these queries; ` : ""}` : `${one.interval_method ?? ""}, `}for queries like these` }, interval(fixed ? fixed.mean : one.mean, fixed ? fixed.interval : one.interval, span, { gate: gate?.limit }), el("div", { class: "small quiet" }, fixed ? extent(fixed.interval) : extent(one.interval), gate && ` · gate ${gate.op} ${gate.limit}`)),
     labels: () => el("td", null, { gold: "gold", judge: "judge", human: "people", best: "people, else judge" }[one.basis.source] ?? one.basis.source, one.basis.source === "judge" && one.basis.calibrated && el("div", { class: "small good" }, "✓ calibrated")),
-    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`), one.trials && el("div", { class: "small quiet" }, `${[one.trials].flat().join(" to ")} trials each`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`)),
+    measured: () => num(el("div", null, `${one.n.toLocaleString("en")}/${one.total.toLocaleString("en")}`, one.trials && el("div", { class: "small quiet" }, `${[one.trials].flat().join(" to ")} trials each`), one.sampled && el("div", { class: "small quiet" }, `${(100 * one.sampled.n / one.sampled.of).toPrecision(3)}% of all`))),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
     errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
-    "how the queries spread": () => el("td", null, histogram(one.measure, one.bars, span, gate?.limit ?? null, pick)),
+    "how the queries spread": () => el("td", null, histogram(one.measure, one.bars, one.edges, gate?.limit ?? null, pick)),
   };
   return columns.map((name) => cells[name]());
 }
@@ -122,10 +121,10 @@ function row(one, columns) {
 /** The difference of a mean to the baseline, and its outcome.
  * @param {any} one */
 function change(one) {
-  const name = report.systems.length > 1 ? `:${one.system}` : "";
+  const name = severalSystems ? `:${one.system}` : "";
   const found = report.comparison.comparisons.find((row) => row.measure === one.measure && row.b.endsWith(name));
   const kind = KINDS[found?.outcome] ?? "";
-  return found ? num(el("div", { class: kind }, signed(found.difference)), found.outcome && el("div", { class: "small quiet" }, found.outcome)) : num("–", "quiet");
+  return found ? num(el("div", { class: kind }, signed(found.difference), found.outcome && el("div", { class: "small quiet" }, found.outcome))) : num("–", "quiet");
 }
 
 /** What must be said of the means, in one list. */
@@ -201,7 +200,7 @@ function agreement() {
       kind.bias && kind.bias.mean !== null && el("li", null, `Its grades are on average ${Math.abs(kind.bias.mean).toFixed(2)} ${kind.bias.mean >= 0 ? "above" : "below"} people's${kind.bias.interval ? ` (95% interval ${between(kind.bias.interval, 2)})` : ""}.`)),
     confusion(kind.confusion)));
   return el("section", { class: "panel" }, el("h2", null, "Can the judge be trusted?"),
-    kinds.length ? null : el("p", null, "Nobody has labelled passages yet, so nobody knows. Label a few in the Label part, or with germane label."),
+    kinds.length ? null : el("p", null, report.label.order.length ? "Nobody has labelled passages yet, so nobody knows. Label a few in the Label part, or with germane label." : "There is no passage to label."),
     ...kinds,
     ...warnings.filter(() => kinds.length).map((text) => el("p", { class: "warn small" }, "△ ", data(text))));
 }
@@ -218,7 +217,6 @@ function confusion(found) {
 /** The mean of each measure over the samples with each tag. */
 function slices() {
   if (!report.slices.length) return null;
-  const several = report.systems.length > 1;
   const found = new Map();
   for (const line of report.slices) {
     const key = JSON.stringify([line.name, line.system]);
@@ -232,13 +230,13 @@ function slices() {
     const [tag, system] = JSON.parse(key);
     const tagged = queries.tags.some((tags) => tags.includes(tag));
     return [
-      el("th", { scope: "row" }, tagged ? el("a", { href: address("queries", { tag, system: several ? system : "" }) }, data(tag)) : data(tag)),
-      ...(several ? [data(system)] : []),
+      el("th", { scope: "row" }, tagged ? el("a", { href: address("queries", { tag, system: systemName(system) }) }, data(tag)) : data(tag)),
+      ...(severalSystems ? [data(systemName(system))] : []),
       num(Math.max(...[...lines.values()].map((line) => line.n)).toLocaleString("en")),
       ...report.names.map((measure) => num(number(lines.get(measure)?.mean))),
     ];
   });
-  const heads = ["slice", ...(several ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, measureName(name)));
+  const heads = ["slice", ...(severalSystems ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > Number(severalSystems) ? "num" : "" }, measureName(name)));
   return el("section", null, el("h2", null, "Slices, the worst first"), table("Means by slice", heads, rows), el("p", { class: "quiet small" }, "Means over what could be measured in the slice. Small slices vary by chance."));
 }
 

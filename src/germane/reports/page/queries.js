@@ -1,6 +1,6 @@
-import { signKey, strip } from "./charts.js";
-import { count, difference, firstRelevant, nameOf, queries, report, sourceOf, sources, statusOf } from "./data.js";
-import { announce, data, el, inQueries, measureName, number, put, signed } from "./dom.js";
+import { SIGNS_SHOWN, signKey, strip } from "./charts.js";
+import { count, difference, firstRelevant, isShare, systemName, nameOf, queries, report, severalSystems, severalTrials, sourceOf, sources, statusOf } from "./data.js";
+import { announce, data, el, inQueries, measureName, num, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
 const ROW = 36;
@@ -14,7 +14,7 @@ let lower = [];
 export let passing = [...Array(count).keys()];
 
 /** Lower-cased id and query of each, for the text filter. */
-function texts() {
+function searched() {
   if (!lower.length) lower = queries.id.map((id, at) => `${id}\n${queries.query[at]}`.toLowerCase());
   return lower;
 }
@@ -24,16 +24,14 @@ function texts() {
 export function select(settings) {
   const text = (settings.get("text") ?? "").toLowerCase();
   const tag = settings.get("tag") ?? "";
-  const system = settings.get("system") ? report.systems.indexOf(settings.get("system")) : -1;
+  const system = settings.get("system") ? report.systems.map(systemName).indexOf(settings.get("system")) : -1;
   const first = Number(settings.get("first") ?? 0);
   const ranks = firstRelevant(sourceOf(settings));
   const only = settings.get("only") ?? "";
   const measure = report.names.indexOf(settings.get("measure") || report.names[0]);
   const from = settings.get("from") ? Number(settings.get("from")) : null;
   const to = settings.get("to") ? Number(settings.get("to")) : null;
-  const words = text ? texts() : [];
-  const gates = report.gates.map((gate) => ({ ...gate, at: report.names.indexOf(gate.measure) })).filter((gate) => gate.at >= 0);
-  const last = to !== null && to >= 0.9999;
+  const words = text ? searched() : [];
   const kept = [];
   for (let query = 0; query < count; query++) {
     if (text && !words[query].includes(text)) continue;
@@ -42,11 +40,11 @@ export function select(settings) {
     if (first && !(ranks[query] > first || ranks[query] === 0)) continue;
     if (only === "none" && ranks[query] !== 0) continue;
     if (only === "missed" && !queries.missed[query]) continue;
-    if (only === "errors" && !queries.bad[query]) continue;
-    if (only === "gate" && !gates.some((gate) => fails(gate, queries.values[gate.at][query]))) continue;
+    if (only === "errors" && !queries.status.some((of) => "ie".includes(of[query]))) continue;
+    if (only === "gate" && !queries.below[query]) continue;
     if (from !== null || to !== null) {
       const value = queries.values[measure][query];
-      if (value === null || (from !== null && value < from) || (to !== null && (last ? value > to : value >= to))) continue;
+      if (value === null || (from !== null && value < from) || (to !== null && value >= to)) continue;
     }
     kept.push(query);
   }
@@ -69,12 +67,6 @@ export function select(settings) {
 /** @param {string} a @param {string} b */
 function order(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-/** @param {any} gate @param {number | null} value */
-function fails(gate, value) {
-  if (value === null) return false;
-  return gate.op.startsWith(">") ? value < gate.limit : gate.op.startsWith("<") ? value > gate.limit : false;
 }
 
 /** All queries of the page, the worst by the first measure first. */
@@ -112,19 +104,20 @@ export function list(main, settings) {
   const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queries", onscroll: () => window.requestAnimationFrame(() => draw()) });
   window.onbeforeprint = () => draw(true);
   window.onafterprint = () => draw();
-  const several = report.systems.length > 1;
   const compared = report.baseline ? report.baseline.measures[0] : null;
-  const longest = Math.min(queries.strips[sources[0]].reduce((most, text) => Math.max(most, text.length), 4), 30);
+  const longest = Math.min(queries.strips[sources[0]].reduce((most, text) => Math.max(most, text.length), 4), SIGNS_SHOWN);
   const narrow = window.matchMedia("(max-width: 44rem)").matches;
   const measures = report.names.map((name, at) => ({ key: name, name, at, num: true, width: Math.max(7, 0.62 * name.length + 3.4) }));
   /** The first is always shown. */
   const every = [
-    { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((id) => id.length), 4), 18) * 0.58 + 2 },
+    { key: "id", name: "id", width: Math.min(Math.max(...queries.id.slice(0, 200).map((id) => id.length), 4), narrow ? 11 : 18) * 0.58 + 2 },
     { key: "", name: "query", width: narrow ? 9 : 20 },
     { key: "first", name: "ranks", width: 1.32 * longest + 4 },
-    ...(several ? [{ key: "", name: "system", width: 8 }] : []),
-    ...measures,
+    ...(severalSystems ? [{ key: "", name: "system", width: 8 }] : []),
+    ...(severalTrials ? [{ key: "", name: "trial", num: true, width: 4 }] : []),
+    ...measures.slice(0, 1),
     ...(compared ? [{ key: `difference ${compared}`, name: `Δ ${compared}`, num: true, width: Math.max(7, 0.62 * compared.length + 4.4) }] : []),
+    ...measures.slice(1),
     ...(queries.tags.some((tags) => tags.length) ? [{ key: "", name: "tags", width: 12 }] : []),
   ];
   const most = narrow ? 1 : MEASURES_SHOWN;
@@ -148,9 +141,6 @@ export function list(main, settings) {
     made.style.setProperty("min-width", `${widths.reduce((sum, width) => sum + width, 0)}rem`);
     made.replaceChildren(el("colgroup", null, ...columns.map((column) => el("col", { style: column.name === "query" ? null : { width: `${column.width}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
   }
-
-  const ranges = new Map(report.measures.map((one) => [one.measure, one.range]));
-  const shaded = report.names.map((name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
 
   /** Show the rows in view, or all for print. A row that stays is the same element, so that a click or the focus on its
    * link outlasts the scrolling that brought it into view. */
@@ -191,22 +181,24 @@ export function list(main, settings) {
   function cell(column, query) {
     if (column.at !== undefined) {
       const value = queries.values[column.at][query];
-      const shade = value === null || !shaded[column.at] ? null : { "--much": Math.min(Math.max(value, 0), 1) };
+      const shade = value === null || !isShare(column.name) ? null : { "--much": Math.min(Math.max(value, 0), 1) };
       return el("td", { class: `num ${shade ? "meter" : ""}`, title: column.name, style: shade }, value === null ? el("span", { class: "warn" }, statusOf(column.at, query)) : number(value));
     }
     if (column.name === "id") return el("td", { class: "first" }, el("a", { href: address("query", { ...nameOf(query), labels: chosen.labels }) }, data(queries.id[query])));
     if (column.name === "query") return el("td", null, data(queries.query[query].slice(0, 200)));
     if (column.name === "ranks") return el("td", null, strip(queries.strips[sourceOf(new URLSearchParams(chosen))][query], queries.missed[query]));
-    if (column.name === "system") return el("td", null, data(report.systems[queries.system[query]]));
+    if (column.name === "system") return el("td", null, data(systemName(report.systems[queries.system[query]])));
+    if (column.name === "trial") return num(queries.trial[query]);
     if (column.name === "tags") return el("td", null, data(queries.tags[query].join(", ")));
     const moved = difference(report.names.indexOf(compared), query);
-    return el("td", { class: `num ${moved === null ? "" : moved > 0 ? "good" : moved < 0 ? "bad" : ""}` }, signed(moved));
+    const gain = (moved ?? 0) * (report.lower.includes(compared) ? -1 : 1);
+    return num(signed(moved), gain > 0 ? "good" : gain < 0 ? "bad" : "");
   }
 
   function update() {
     passing = select(new URLSearchParams(chosen));
     const sorted = chosen.sort || WORST;
-    info.textContent = `${passing.length.toLocaleString("en")} of ${report.capped ? `the ${count.toLocaleString("en")} on this page, which holds ${report.capped} queries` : count.toLocaleString("en")}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from} to ${chosen.to}` : ""}${sorted === WORST ? " · worst first" : ""}`;
+    info.textContent = `${passing.length.toLocaleString("en")} of ${report.capped ? `the ${count.toLocaleString("en")} on this page, which holds ${report.capped} queries` : count.toLocaleString("en")}${chosen.from !== "" ? ` · ${chosen.measure} from ${chosen.from}${chosen.to && ` to ${chosen.to}`}` : ""}${sorted === WORST ? " · worst first" : ""}`;
     announce(inQueries(passing.length));
     made.setAttribute("aria-rowcount", String(passing.length + 1));
     for (const head of heads) {
@@ -241,7 +233,7 @@ export function list(main, settings) {
       field("Show", choice([["", "all"], ["gate", "below a gate"], ["none", "none relevant"], ["missed", "missed gold"], ["errors", "errors"]], chosen.only, (value) => change({ only: value }))),
       field("First relevant after rank", el("input", { type: "number", min: 0, max: 1000, value: chosen.first, oninput: (event) => change({ first: event.target.value }) })),
       tags.length > 0 && field("Tag", choice([["", "any"], ...tags.map((tag) => [String(tag), String(tag)])], chosen.tag, (value) => change({ tag: value }))),
-      several && field("System", choice([["", "all"], ...report.systems.map((name) => [name, name || "–"])], chosen.system, (value) => change({ system: value }))),
+      severalSystems && field("System", choice([["", "all"], ...report.systems.map((name) => [systemName(name), systemName(name)])], chosen.system, (value) => change({ system: value }))),
       sources.length > 1 && labelSwitch(sourceOf(new URLSearchParams(chosen)), (value) => { change({ labels: value }); key.textContent = showing(value); }),
       chooser(),
       el("button", { type: "button", onclick: () => { location.hash = "queries"; list(main, new URLSearchParams()); } }, "Clear")),

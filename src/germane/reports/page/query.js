@@ -1,6 +1,6 @@
 import { signKey, strip } from "./charts.js";
 import { lists } from "./compare.js";
-import { detailsOf, nameOf, queries, queryOf, report, sourceOf, sources } from "./data.js";
+import { detailsOf, systemName, nameOf, queries, queryOf, report, severalSystems, severalTrials, sourceOf, sources } from "./data.js";
 import { data, digits, el, measureName, num, numHead, number, put, table } from "./dom.js";
 import { labelSwitch, passing, showing } from "./queries.js";
 import { address, note } from "./state.js";
@@ -23,11 +23,11 @@ export async function one(main, settings) {
   put(main,
     el("p", { class: "steps" }, el("a", { href: "#queries" }, "All queries"), step(-1, "← previous"), step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
-    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), ...(facts.tags ?? []).flatMap((tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
+    el("p", { class: "quiet" }, data(queries.id[at]), (facts.system || severalSystems) && " · ", data(facts.system || systemName("")), severalTrials && ` · trial ${queries.trial[at]}`, ...(facts.tags ?? []).flatMap((tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
     el("p", null, strip(queries.strips[source][at], queries.missed[at]), " ", el("span", { class: "quiet small" }, showing(source))), signKey(),
     sources.length > 1 && el("div", { class: "filters" }, labelSwitch(source, (value) => { const more = { ...nameOf(at), labels: value }; note("query", more); one(main, new URLSearchParams(Object.entries(more).map(([key, text]) => [key, String(text)]))); })),
     facts.error && el("p", { class: "note bad" }, "✗ ", data(facts.error)),
-    ["reference", "criterion", "response"].some((name) => facts[name]) && el("dl", { class: "texts" }, ...["reference", "criterion", "response"].filter((name) => facts[name]).flatMap((name) => [el("dt", null, name), el("dd", null, data(facts[name]))])),
+    texts([...(facts.history ?? []), ...["reference", "criterion", "response"].map((name) => [name, facts[name]])]),
     facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
     scores(facts.measures ?? []),
     ...(facts.matrices ?? []).map((found) => matrix(found, facts.calls ?? [])),
@@ -35,6 +35,13 @@ export async function one(main, settings) {
     searches(at, facts.calls ?? []),
     ...contexts(facts.calls ?? []),
   );
+}
+
+/** Texts of a query that there are, each with its name.
+ * @param {[string, string | undefined][]} known */
+export function texts(known) {
+  const found = known.filter(([, text]) => text);
+  return found.length > 0 && el("dl", { class: "texts" }, ...found.flatMap(([name, text]) => [el("dt", null, data(name)), el("dd", null, data(text))]));
 }
 
 /** @param {any[]} rows */
@@ -57,8 +64,8 @@ function scores(rows) {
 /** Each claim beside the contexts that support it.
  * @param {any} found @param {any[]} calls */
 function matrix(found, calls) {
-  const named = found.rows.flatMap((row) => row.contexts).map(Number);
-  const most = Math.max(1, ...named, calls.length === 1 ? calls[0].contexts.length : 0);
+  const systemName = found.rows.flatMap((row) => row.contexts).map(Number);
+  const most = Math.max(1, ...systemName, calls.length === 1 ? calls[0].contexts.length : 0);
   const places = Array.from({ length: most }, (_, at) => at + 1);
   const missing = found.rows.filter((row) => !row.contexts.length).length;
   const heads = ["claim", ...places.map((at) => el("th", { scope: "col", class: "num", title: calls.length === 1 ? calls[0].contexts[at - 1]?.id ?? "" : "" }, at)), "why"];
@@ -117,8 +124,7 @@ function card(context) {
   return el("li", { class: `card ${said}` },
     el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${digits(context.score)}`), ...verdicts(context.labels)),
     context.passage !== undefined && data(context.passage, "p"),
-    ...context.labels.filter((label) => label.reason).map((label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))),
-    ...context.labels.flatMap((label) => label.votes ?? []).map((vote) => el("p", { class: "reason quiet" }, data(vote))));
+    ...context.labels.filter((label) => label.reason).map((label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))));
 }
 
 /** Everybody's label as glyph, word and colour.
