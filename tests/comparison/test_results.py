@@ -276,6 +276,27 @@ def test_rows_of_means_are_no_cases(tmp_path: Path, text: str) -> None:
     assert (row["n"], row["mean_a"]) == (2, 0.75)
 
 
+def test_a_row_named_like_a_mean_is_left_out_with_a_note(tmp_path: Path) -> None:
+    """It may be the id of a case; the mean over all cases that trec_eval prints is no case for sure."""
+    (tmp_path / "a.csv").write_text("id,RR\nq1,0\nq2,1\nOverall,1\n")
+    (tmp_path / "b.txt").write_text("recip_rank q1 1\nrecip_rank q2 1\nrecip_rank all 1\n")
+    found = compare(tmp_path / "a.csv", tmp_path / "b.txt")
+    assert found["RR"].n == 2
+    assert [note.partition(": ")[2] for note in found.notes if "mean" in note] == [
+        "the row 'Overall' is read as a mean over the cases and left out; rename it if it is a case"
+    ]
+
+
+@pytest.mark.parametrize("name", ["query", "Question", "user_input"])
+def test_ids_of_other_questions_are_noted(tmp_path: Path, name: str) -> None:
+    """As between reports; numbers of lines are paired by the question."""
+    for ids, note in (("ab", "2 ids have different queries"), ("12", "1 query paired by text, 2 not paired")):
+        for file, texts in (("one", "xy"), ("other", "yz")):
+            rows = [f"{case},what is {text},1" for case, text in zip(ids, texts, strict=True)]
+            (tmp_path / f"{file}.csv").write_text("\n".join([f"id,{name},RR", *rows]))
+        assert any(note in text for text in compare(tmp_path / "one.csv", tmp_path / "other.csv").notes)
+
+
 def test_documents_and_tables_keep_the_clusters(tmp_path: Path) -> None:
     """Their intervals are those of the reports."""
     for name, by in (("a", 3), ("b", 5)):

@@ -28,7 +28,7 @@ from germane.samples.files import read_text, shown_name
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import JudgeLine, asked_json
 from germane.tables.scores import ScoreRow, ScoreTable
-from germane.types import Json, Status
+from germane.types import Json, Sample, Status
 
 __all__ = ["Report", "find_baseline"]
 
@@ -387,7 +387,7 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Return reports or paths as reports with uncorrected means, and notes on guesses about measures.
+    """Return reports or paths as reports with uncorrected means, and notes on guesses about measures and rows.
 
     `ranges` and `directions` (True if higher is better) describe measures in files of other programs.
     """
@@ -395,13 +395,16 @@ def open_together(
     from germane.results.reading import read_results
 
     opened: list[ReportData | tuple[str, list[MeasuredRow]]] = []
+    means: list[str] = []
     for value in values:
         if isinstance(value, ReportData):
             opened.append(value)
         elif not (isinstance(value, str) or hasattr(value, "__fspath__")):
             fix = "give a report, its path, or a file: json.dump({query: {measure: value}}, file)"
             raise InputError(f"compare() cannot read scores from a {type(value).__name__}", fix=fix)
-        elif (is_file := Path(value).is_file()) and (results := read_results(value)) is not None:
+        elif (is_file := Path(value).is_file()) and (
+            results := read_results(value, means.append)
+        ) is not None:
             opened.append((shown_name(value), results))
         else:  # the differences are corrected, not these means
             report = read_document(Path(value)) if is_file else find_report(value, corrected=False)
@@ -417,10 +420,10 @@ def open_together(
     )
     return [
         entry if isinstance(entry, ReportData) else _report_of_results(*entry, types) for entry in opened
-    ], notes
+    ], [*means, *notes]
 
 
-def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[str, str]) -> ReportData:
+def _report_of_results(path: str, rows: Sequence[MeasuredRow], types: Mapping[str, str]) -> ReportData:
     """Return the rows of another program's result file as a report; `types` has each canonical name."""
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in rows:
@@ -430,6 +433,8 @@ def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[st
         if row.cluster:
             cluster_of[row.sample] = row.cluster
     tables.cluster_of = cluster_of
+    texts = {(row.sample, row.system, row.trial): row.query for row in rows if row.query}
+    tables.samples = [Sample(id=i, system=s, trial=n, query=text) for (i, s, n), text in texts.items()]
     manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
     report = ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
     report.where = path

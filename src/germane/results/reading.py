@@ -8,7 +8,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,8 @@ NAMES = (
     "id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid", "clientrequestid",
     "topicid", "topic",
 )  # fmt: skip
-IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
+TEXTS = ("query", "question", "userinput")
+IDS = (*NAMES, *TEXTS, "inputs", "input", "prompt", "request")
 """Folded names of columns with the case's id or its text; the first column that is not empty is used."""
 ROLES = {
     "measure": ("measure", "metric", "measurename", "metricname"),
@@ -57,7 +58,7 @@ class MeasuredRow(NamedTuple):
     """The value of one measure for one case.
 
     If there is no value, `value` is None and `why` is the reason. `higher` is True if more is better, and
-    None if the file does not say.
+    None if the file does not say. `query` is the case's text, if the file has it beside the id.
     """
 
     sample: str
@@ -68,6 +69,7 @@ class MeasuredRow(NamedTuple):
     trial: int = 0
     cluster: str = ""
     higher: bool | None = None
+    query: str = ""
 
 
 def number_in(value: Any) -> float | None:
@@ -150,7 +152,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
         if len(names) == 1 and len(names[0].split()) in {5, 6}:
             fix = "score a TREC run first: germane rank RUN --qrels GOLD -q --json > scores.json"
         raise InputError(f"no column has the ids of the cases; {have}", fix=fix, place=where)
-    roles: _Roles = {"case": case}
+    texts = (folded[name] for name in TEXTS if folded.get(name) in filled - {case})
+    roles: _Roles = {"case": case, "query": next(texts, None) if fold(case) in NAMES else None}
     for role, spellings in ROLES.items():
         roles[role] = next((folded[name] for name in spellings if name in folded), None)
     long = roles["measure"] and roles["value"]
@@ -198,7 +201,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             fix = "write the id of the case in every row"
             raise InputError(problem, fix=fix, place=where)
         trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
-        identity = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
+        system, cluster, query = (_cell(row, roles[role]) for role in ("system", "cluster", "query"))
+        identity = sample, trial, system, cluster, query
         values = {}
         for name in columns:
             # MLflow has a column with the error message of each measure
@@ -213,9 +217,9 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         scored.append((identity, fault, values))
     names = dict.fromkeys(name for *_, values in scored for name in values)
     canonical = {name: canonical_measure(name) for name in names}
-    for (sample, system, trial, cluster), fault, values in scored:
+    for (sample, trial, system, cluster, query), fault, values in scored:
         for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
-            yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
+            yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster, query=query)
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
@@ -294,10 +298,10 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
 Object: TypeAlias = Mapping[str, Any]
 
 
-def read_results(path: str | Path) -> list[MeasuredRow] | None:
+def read_results(path: str | Path, note: Callable[[str], object]) -> list[MeasuredRow] | None:
     """Return the results in another program's file, or None for a JSON object without results.
 
-    Germane's own JSON documents are such objects. Raises InputError if the file cannot be read, has an
+    Germane's own JSON documents are such objects. Rows of means are left out, with a note. Raises InputError if the file cannot be read, has an
     unknown format, contains no results, or contains two values of a measure for the same case, system and
     trial.
     """
@@ -316,7 +320,12 @@ def read_results(path: str | Path) -> list[MeasuredRow] | None:
         fix = "write the columns id, measure and value, or id and a column per measure, or a log with its samples"
         raise InputError("this file has no results per case", fix=fix, place=place)
     rows = _by_case(rows, place)
-    rows = [row for row in rows if fold(row.sample) not in AVERAGES] or rows
+    if cases := [row for row in rows if fold(row.sample) not in AVERAGES]:
+        for mean in dict.fromkeys(row.sample for row in rows if fold(row.sample) in AVERAGES):
+            note(
+                f"{name}: the row {mean!r} is read as a mean over the cases and left out; rename it if it is a case"
+            )
+        rows = cases
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]
     if times > 1:
