@@ -206,6 +206,14 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
             '{"query_id": "q", "score": 1}\n',
             r"no_doc.jsonl:1: this row has a score and no document id",
         ),
+        ("empty.csv", "qid,doc,score\nq1,a,2\nq1,,1\n", r"empty.csv:3: the document id is empty"),
+        ("empty.trec", "q1\tQ0\t\t1\t2\tx\n", r"empty.trec:1: the document id is empty"),
+        (
+            "empty.jsonl",
+            '{"id":"q","doc":"","score":1}\n',
+            r"empty.jsonl:1: the document id is empty; fill in",
+        ),
+        ("empty.json", '{"q1": {"a": 1, "": 2}}', r"empty.json: query q1: the document id is empty"),
         ("twice.json", '{"q1": {"a": 1, "a": 2}}', r"twice.json:1:17: the key 'a' occurs twice"),
         (
             "list.jsonl",
@@ -250,6 +258,7 @@ def test_a_bad_line_of_a_run_is_named(name: str, text: str | bytes, message: str
             "q1 0 a 1\nq1 0 a 1\nq1 0 a 2\n",
             r"two:3: document a of query q1 has grade 2 here and 1 above",
         ),
+        ("empty.tsv", "qid\tdoc\trel\nq1\t\t1\n", r"empty.tsv:2: the document id is empty"),
         ("nothing", "\n", r"nothing: this file has no gold"),
         ("text.jsonl", '{"id": "q1", "qrels": 1.5}\n', r"text.jsonl:1: the gold of query q1 is neither"),
         ("wide.jsonl", '{"id": "q1", "qrels": {"a": "x"}}\n', r"wide.jsonl:1: the grade 'x' is not a number"),

@@ -150,8 +150,8 @@ def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Lists:
     """Return these columns, whose lines are numbered from `line`, as Lists."""
-    if (query.start == query.end).any() or not np.isfinite(numbers).all():
-        raise NotPlain("every row must have a query id and a finite number")
+    if any((ids.start == ids.end).any() for ids in (query, doc)) or not np.isfinite(numbers).all():
+        raise NotPlain("every row must have two ids and a finite number")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
         raise NotPlain("a grade is not a whole number")
     return Lists.grouped(query, doc, numbers, np.arange(line, line + len(numbers)), ranks)
