@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
+from germane.errors import InputError
 from germane.evaluation.session import evaluate_jobs
 from germane.folder.tables import BlockRows
 from germane.graders.specs import MeasureGrader
@@ -47,6 +48,15 @@ def test_cases_and_the_worst():
     ]
     assert [score.sample for score in report.worst("leaks", 2)] == ["two", "one"]
     assert "two" in str(report)
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, None])
+def test_the_number_of_worst_scores_is_checked(n):
+    """As a slice, -1 was all scores but one."""
+    report = evaluate([{"query": "q", "contexts": [{"id": "d"}], "qrels": {"d": 1}}], "RR")
+    with pytest.raises(InputError, match="not a number of scores; write n=10"):
+        report.worst("RR", n)
+    assert report.worst("RR", 0) == []
 
 
 def test_required():
