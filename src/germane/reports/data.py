@@ -395,7 +395,7 @@ class ReportData:
 
         If lower values of the measure are better, the worst scores are the highest.
         """
-        if not isinstance(n, int) or n < 0:
+        if n < 0:
             raise InputError(f"n is {n!r}, not a number of scores", fix="write n=10")
         summary = self[measure] if system is None else self[measure, system]
         rows = self.tables.scores.rows_of((summary.measure, summary.type), system)

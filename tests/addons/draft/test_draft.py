@@ -743,6 +743,18 @@ def test_languages_are_told_apart(question: str, passage: str, wanted: str, othe
     assert other_language(question, passage, wanted) is other
 
 
+def test_html_is_refused(corpus: Path, tmp_path: Path) -> None:
+    """Its tags would be in questions and quotes; a row whose id only ends like that is text."""
+    page = tmp_path / "pages" / "help"
+    page.mkdir(parents=True)
+    (page / "a.html").write_text("<html><body><p>Tides are high at noon.</p></body></html>")
+    ran = invoke("draft", page.parent, "-n", "3", "--judge", "openai:test")
+    assert ran.code == 2
+    assert "help/a.html is HTML, whose tags would be read as text; make text of it first" in ran.err
+    (tmp_path / "rows.jsonl").write_text('{"id": "a.html", "text": "Tides are high at noon."}\n')
+    assert "HTML" not in invoke("draft", tmp_path / "rows.jsonl", "-n", "9", "--judge", "openai:test").err
+
+
 def test_a_pdf_without_its_text_is_refused(corpus: Path, tmp_path: Path) -> None:
     mixed = tmp_path / "mixed"
     shutil.copytree(corpus, mixed)

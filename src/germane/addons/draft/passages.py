@@ -257,8 +257,8 @@ class DraftCorpus:
 def read_corpus(path: Path, n: int) -> DraftCorpus:
     """Read a corpus, cut it into passages, and count unsuitable passages by reason.
 
-    Raises InputError for an office file (such as PDF) without a text file of the same name, and if fewer than
-    n / 3 passages are suitable.
+    Raises InputError for an office file (such as PDF) without a text file of the same name, for a document
+    that is HTML, and if fewer than n / 3 passages are suitable.
     """
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
@@ -268,6 +268,11 @@ def read_corpus(path: Path, n: int) -> DraftCorpus:
             raise InputError(f"{file.name} is not text", fix=fix)
     corpus = Corpus(path)
     documents = dict(corpus.documents())
+    for doc, text in documents.items():
+        if doc.lower().endswith((".html", ".htm")) and "</" in text:
+            text_file = f"{doc.rpartition('.')[0]}.md"
+            fix = f"make text of it first, and move it away: markitdown {doc} > {text_file}"
+            raise InputError(f"{doc} is HTML, whose tags would be read as text", fix=fix)
     name, digest = (str(corpus.identity[key]) for key in ("name", "digest"))
     passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
     usable, counts = _sort_out(passages, documents)
