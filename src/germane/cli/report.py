@@ -23,12 +23,7 @@ from germane.samples.files import local
 
 
 def report(
-    folder: Path | None,
-    *,
-    output: Sequence[Path],
-    by: str | None,
-    baseline: Path | None,
-    json: bool,
+    folder: Path | None, *, output: Sequence[Path], by: str | None, baseline: Path | None, json: bool
 ) -> None:
     """Print a stored report, or write it as an HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
 

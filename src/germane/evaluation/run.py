@@ -40,13 +40,7 @@ from germane.reports.gates import Verdict
 from germane.reports.report import Report
 from germane.samples.files import local
 from germane.tables.judgements import JudgeLine
-from germane.targets.answers import (
-    PlannedCase,
-    TargetAnswers,
-    answers_at_hand,
-    check_targets,
-    open_targets,
-)
+from germane.targets.answers import PlannedCase, TargetAnswers, answers_at_hand, check_targets, open_targets
 from germane.types import Json
 
 __all__ = ["Callbacks", "dry_run", "new_folder", "run"]

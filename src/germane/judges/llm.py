@@ -284,10 +284,7 @@ def model_of(judge: Judge) -> LLMJudge | None:
 
 
 def _check(
-    parameters: Mapping[str, Json],
-    reading: str,
-    temperature: float | None,
-    counts: Mapping[str, int | None],
+    parameters: Mapping[str, Json], reading: str, temperature: float | None, counts: Mapping[str, int | None]
 ) -> None:
     if ours := ", ".join(sorted(_OURS & parameters.keys())):
         problem = f"the model parameters include {ours}, which germane sets itself"

@@ -21,15 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from germane.addons import all_of, find, load
 from germane.clean import some_of
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
-from germane.measures.measure import (
-    _REGISTRY,
-    FINDERS,
-    Definition,
-    Measure,
-    Param,
-    define,
-    refuse_commas,
-)
+from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, Param, define, refuse_commas
 from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict

@@ -319,10 +319,7 @@ def asked_as(question: AnyQuestion) -> dict[str, Json]:
 
 
 def keys_of(
-    example: AnyQuestion,
-    items: Iterable[str],
-    identity: Mapping[str, Json],
-    prompt_hash: str,
+    example: AnyQuestion, items: Iterable[str], identity: Mapping[str, Json], prompt_hash: str
 ) -> list[str]:
     """Return the keys that `key_of` returns for questions that differ from `example` only in their item.
 

@@ -26,12 +26,7 @@ from germane.reports.summary import (
 )
 from germane.statistics.differences import CorrectedDifference
 from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
-from germane.statistics.systems import (
-    DifferenceParts,
-    PairedDifference,
-    holm,
-    paired_difference,
-)
+from germane.statistics.systems import DifferenceParts, PairedDifference, holm, paired_difference
 from germane.tables.cases import CaseValues, are_line_numbers, counterparts, texts_of
 from germane.types import Sample
 
@@ -46,9 +41,7 @@ _INTERNAL = ("interval", "stand_in", "undecided_why", "tests", "several", "asked
 
 
 class MeasureComparison(
-    Line,
-    kw_only=True,
-    rename=internal(*_INTERNAL, ends="interval", in_words="sentence"),
+    Line, kw_only=True, rename=internal(*_INTERNAL, ends="interval", in_words="sentence")
 ):
     """The comparison of system `b` with system `a` by one measure, over the `n` queries scored for both.
 

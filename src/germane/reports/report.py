@@ -383,11 +383,9 @@ _SLACK = 1e-9  # how far a value may be outside its measure's range
 
 
 def open_together(
-    values: Iterable[Any],
-    ranges: Mapping[str, tuple[float, float]],
-    directions: Mapping[str, bool],
+    values: Iterable[Any], ranges: Mapping[str, tuple[float, float]], directions: Mapping[str, bool]
 ) -> tuple[list[ReportData], list[str]]:
-    """Return reports or paths as reports with uncorrected means, and notes on guesses about measures and rows.
+    """Return reports or paths as reports with uncorrected means, and notes on guesses about files.
 
     `ranges` and `directions` (True if higher is better) describe measures in files of other programs.
     """

@@ -301,9 +301,9 @@ Object: TypeAlias = Mapping[str, Any]
 def read_results(path: str | Path, note: Callable[[str], object]) -> list[MeasuredRow] | None:
     """Return the results in another program's file, or None for a JSON object without results.
 
-    Germane's own JSON documents are such objects. Rows of means are left out, with a note. Raises InputError if the file cannot be read, has an
-    unknown format, contains no results, or contains two values of a measure for the same case, system and
-    trial.
+    Germane's own JSON documents are such objects. Rows of means are left out, with a note. Raises InputError
+    if the file cannot be read, has an unknown format, contains no results, or contains two values of a
+    measure for the same case, system and trial.
     """
     name = shown_name(path)
     place = SourceLocation(name)
@@ -322,9 +322,8 @@ def read_results(path: str | Path, note: Callable[[str], object]) -> list[Measur
     rows = _by_case(rows, place)
     if cases := [row for row in rows if fold(row.sample) not in AVERAGES]:
         for mean in dict.fromkeys(row.sample for row in rows if fold(row.sample) in AVERAGES):
-            note(
-                f"{name}: the row {mean!r} is read as a mean over the cases and left out; rename it if it is a case"
-            )
+            what = "is read as a mean over the cases and left out; rename it if it is a case"
+            note(f"{name}: the row {mean!r} {what}")
         rows = cases
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]

@@ -104,10 +104,7 @@ def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
 
 
 def named_rows(
-    lines: Iterable[str],
-    delimiter: str,
-    name: str,
-    note: Callable[[str], None] = lambda _: None,
+    lines: Iterable[str], delimiter: str, name: str, note: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
     """Yield each row of a CSV or TSV file with a header as (its location, mapping from column to cell).
 

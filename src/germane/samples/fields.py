@@ -421,10 +421,7 @@ FIELDS = {
         alters=bool,
     ),
     "messages": Field(
-        "the system's messages, with their tool calls",
-        ("output_messages",),
-        read=_conversation,
-        alters=bool,
+        "the system's messages, with their tool calls", ("output_messages",), read=_conversation, alters=bool
     ),
     "error": Field("why the system gave no usable answer", read=failure, alters=lambda why: why is not None),
     "tags": Field("tags to filter and group cases by", example=["tax", "2024"]),

@@ -46,11 +46,7 @@ SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 
 
 def read_samples(
-    path: str | Path,
-    *,
-    columns: Columns | None = None,
-    warn: Warn | None = None,
-    prefix: str = "",
+    path: str | Path, *, columns: Columns | None = None, warn: Warn | None = None, prefix: str = ""
 ) -> Iterator[Sample]:
     """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
@@ -187,10 +183,7 @@ def suffix_of(path: Path) -> str:
 
 
 def samples_from(
-    rows: Iterable[Mapping[str, Json] | Sample],
-    *,
-    columns: Columns | None = None,
-    warn: Warn | None = None,
+    rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """Return an iterator over the Samples built from `rows`; a Sample stays unchanged.
 
@@ -253,11 +246,7 @@ MOST_FAULTS = 50
 
 
 def _samples(
-    rows: Iterator[Row],
-    reader: RowReader,
-    file: SourceLocation,
-    unit: str,
-    faults: Faults = None,
+    rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str, faults: Faults = None
 ) -> Iterator[Sample]:
     """Convert rows to samples and yield them.
 

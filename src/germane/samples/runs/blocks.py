@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from germane.samples.files import parse_json_lines
 from germane.samples.runs.columns import MASKS, Floats, Keys, Lists, Numbers, Texts
-from germane.samples.runs.formats import (
-    GOLD,
-    LARGEST_GRADE,
-    RUN,
-    Kind,
-    Reading,
-    roles_of,
-)
+from germane.samples.runs.formats import GOLD, LARGEST_GRADE, RUN, Kind, Reading, roles_of
 
 _POWERS = 10 ** np.arange(19)
 _TENS = 10.0 ** np.arange(19)

@@ -163,7 +163,7 @@ def _rows_in(
             raise Invalid(problem, "write each id once, with one score per id")
     if isinstance(docs, Mapping):
         if "" in docs:
-            raise _no_document("")
+            _one_document({"doc": ""}, reading)
         exact = kind is RUN and set(map(type, docs.values())) == {float}
         numbers = docs.values() if exact else (_value(value, reading) for value in docs.values())
         yield from zip(repeat(line), repeat(query), docs, numbers, repeat(None))
@@ -177,21 +177,14 @@ def _one_document(record: Mapping[str, Any], reading: Reading) -> tuple[str, flo
     """Return (document id, score or grade, rank) of a record that holds one document."""
     kind = reading.kind
     if not (doc := _id(record["doc"])):
-        raise _no_document(record["doc"])
+        fix = f"write a string or a whole number, or remove the row: {RUN.json}"
+        raise Invalid(f"the document id cannot be {describe(record['doc'])}", fix)
     if kind is GOLD or record.get("score") is not None:
         value, rank = _value(record.get(kind.value, 1), reading), None
         with suppress(Invalid):
             rank = _number(record["rank"], "rank", reading) if "rank" in record else None
         return doc, value, rank
     return doc, -_number(record["rank"], "rank", reading) if "rank" in record else None, None
-
-
-def _no_document(value: Any) -> Invalid:
-    """Return the error for a document id that is empty, or neither a string nor a whole number."""
-    if value == "":
-        return Invalid("the document id is empty", "fill in the document id or remove the row")
-    fix = f"write a string or a whole number: {RUN.json}"
-    return Invalid(f"the document id cannot be {describe(value)}", fix)
 
 
 def _in_cell(value: Any, column: str) -> Any:

@@ -13,12 +13,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 from pydantic import BeforeValidator, Field, StrictStr, ValidationInfo, model_validator
 
 from germane.addons.agentv.graders.code_grader import findings
-from germane.addons.agentv.graders.transcript import (
-    answer_of,
-    criteria_of,
-    message_json,
-    reference_of,
-)
+from germane.addons.agentv.graders.transcript import answer_of, criteria_of, message_json, reference_of
 from germane.errors import AnswerError, InputError, Invalid
 from germane.evalfiles import Case
 from germane.evalfiles.model import Flag, Scalar, YamlModel, folder_of
