@@ -218,6 +218,15 @@ def test_a_column_that_is_no_system(tmp_path: Path) -> None:
     assert invoke("compare", file, tmp_path / "a.csv", "--systems", "newer").code == 2
 
 
+def test_whole_numbers_of_json_are_one_id_however_they_are_written(tmp_path: Path) -> None:
+    """pandas writes 7.0 where the column has a gap; in a CSV cell it is text."""
+    (one := tmp_path / "a.jsonl").write_text('{"id": 7.0, "RR": 1}\n{"id": 8.0, "RR": 0.5}\n')
+    (two := tmp_path / "b.json").write_text('[{"id": 7, "RR": 1}, {"id": "8", "RR": 0.5}]')
+    assert invoke("compare", one, two, "--json").json["comparisons"][0]["n"] == 2
+    (cells := tmp_path / "c.csv").write_text("id,RR\n7.0,1\n8.0,.5\n")
+    assert invoke("compare", cells, two).code == 2
+
+
 def test_index_of_a_frame_is_the_id(tmp_path: Path) -> None:
     """A frame is written with it, without a name; one that counts rows is no id, and a column like any other beside one."""
     (file := tmp_path / "a.csv").write_text(",RR\nq7,.5\nq2,1\n")

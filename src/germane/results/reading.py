@@ -241,6 +241,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
 
 
 def _text(value: Any) -> str:
+    value = int(value) if isinstance(value, float) and value.is_integer() else value  # 7.0 and 7 are one id
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value).strip()
 
 
