@@ -194,13 +194,14 @@ ARMS = {
 @contextmanager
 def grades_alone() -> Iterator[None]:
     """Have relevance answered by a grade without its reason."""
-    before = Relevance.Payload, Relevance.payload_type
-    Relevance.Payload = BareGrade
+    before = {name: vars(Relevance)[name] for name in ("usual_payload", "payload_type")}
+    Relevance.usual_payload = classmethod(lambda _: BareGrade)  # type: ignore[assignment,method-assign]
     Relevance.payload_type = lambda *_: BareGrade  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Relevance.Payload, Relevance.payload_type = before  # type: ignore[method-assign]
+        for name, method in before.items():
+            setattr(Relevance, name, method)
 
 
 def ask(rows: Sequence[Row], name: str, options: argparse.Namespace) -> tuple[list[int | None], Usage]:
