@@ -219,7 +219,7 @@ def test_a_column_that_is_no_system(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_of_json_are_one_id_however_they_are_written(tmp_path: Path) -> None:
-    """pandas writes 7.0 where the column has a gap; in a CSV cell it is text."""
+    """A frame has 7.0 where its column has a gap; in a CSV cell it is text."""
     (one := tmp_path / "a.jsonl").write_text('{"id": 7.0, "RR": 1}\n{"id": 8.0, "RR": 0.5}\n')
     (two := tmp_path / "b.json").write_text('[{"id": 7, "RR": 1}, {"id": "8", "RR": 0.5}]')
     assert invoke("compare", one, two, "--json").json["comparisons"][0]["n"] == 2
