@@ -52,6 +52,17 @@ def test_planted_errors_come_first(report: Path) -> None:
     assert "d00" in text
 
 
+def test_a_judge_of_several_reports_has_one_vote(report: Path, tmp_path: Path) -> None:
+    """Another system's report by the same judge raises no doubt."""
+    again = ("run", tmp_path / "s.jsonl", "-m", "context_relevance", "--judge", "lexical", "--no-cache")
+    assert invoke(*again, "-o", tmp_path / "again").code == 0
+    alone, both = (
+        invoke("audit", "--gold", report, *more, "--json").json for more in ([], [tmp_path / "again"])
+    )
+    assert both == alone
+    assert both["judges"] == ["lexical"]
+
+
 def test_reports_without_gold_or_verdicts(tmp_path: Path) -> None:
     """What is missing is said."""
     row = {"id": "q", "query": "x", "contexts": [{"id": "a", "text": "x", "grade": 3}]}

@@ -11,7 +11,7 @@ import numpy as np
 from germane.clean import counted, shorten
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.labelling.audit import AuditedJudge
+from germane.labelling.audit import AuditedJudge, Grades
 from germane.measures.measure import Measure
 from germane.places.lists import labelled_contexts
 from germane.reports.data import ReportData
@@ -64,7 +64,11 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     if not samples:
         fix = "name a report whose samples have gold"
         raise InputError("no sample of the first report has gold (qrels)", fix=fix)
-    graded = [AuditedJudge.of(report, every=True).kinds.get("relevance", {}) for report in reports]
+    by_judge: dict[str | None, Grades] = {}
+    for report in reports:  # reports by one judge have one vote; the first grade of a passage counts
+        grades_of = AuditedJudge.of(report, every=True).kinds.get("relevance", {})
+        by_judge[report.judge.source] = {**grades_of, **by_judge.get(report.judge.source, {})}
+    graded = by_judge.values()
     rows: dict[tuple[str, str], GoldDocument] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):
@@ -89,9 +93,8 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     doubts = doubt_of_labels(labels, grades, [row.sample for row in documents]).tolist()
     for row, doubt in zip(documents, doubts, strict=True):
         row.doubt = doubt
-    judges = [report.judge.source for report in reports]
     suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:_MOST_LISTED]
-    return GoldAudit(judges=judges, counts_from=rel, places=len(documents), suspects=suspects)
+    return GoldAudit(judges=list(by_judge), counts_from=rel, places=len(documents), suspects=suspects)
 
 
 def gold_document(audit: GoldAudit) -> TextDocument:
