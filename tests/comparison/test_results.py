@@ -324,6 +324,15 @@ def test_documents_and_tables_keep_the_clusters(tmp_path: Path) -> None:
     assert ends[0] is not None
 
 
+def test_usual_assertions_and_scorers_are_no_unknown_measures(tmp_path: Path) -> None:
+    """Those of promptfoo and Inspect whose scores are 0 to 1: nothing is guessed, so nothing is noted."""
+    names = ("icontains", "contains-any", "llm-rubric", "factuality", "exact", "model_graded_qa")
+    (file := tmp_path / "a.csv").write_text(
+        table([{"id": n, **dict.fromkeys(names, n % 2)} for n in range(12)])
+    )
+    assert compare(file, file, names=("a", "b")).notes == ()
+
+
 def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:
     """Less latency is better; an unknown grade has no range until it is given one; a note says what was guessed."""
     for name, more in (("a", 0), ("b", 1)):
