@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from scipy.stats import binom
+
+from germane import evaluate
 from germane.errors import InputError
 from germane.folder.tables import BlockRows
 from germane.reports.gates import Gate
@@ -77,6 +81,22 @@ def test_a_small_slice_decides_nothing() -> None:
     outcome, detail = verdict("min(mean(RR) by tag)>=0.3", [*VALUES[:11], 0.0])
     assert outcome == "undecided"
     assert "c 0.0000 (n=1)" in detail
+
+
+def test_a_gate_on_slices_says_how_often_chance_fails_it() -> None:
+    """As the binomial distribution has it where the slices are alike; not where the mean of all fails too."""
+    rows = [
+        {"id": f"q{n}", "query": f"q{n}", "qrels": {"d": 1}, "metadata": {"team": f"t{n // 8}"},
+         "retrieved_context_ids": ["d" if n % 10 else "x"]} for n in range(240)
+    ]  # fmt: skip
+    (gate,) = evaluate(rows, "RR", gates=["min(mean(RR) by team)>=0.75"]).verdict.gates
+    share = re.search(
+        r"if all 30 slices had one true mean, chance would fail it in (\d+)% of sets", gate.detail
+    )
+    assert share is not None
+    assert int(share[1]) == pytest.approx(100 * (1 - float(binom.sf(5, 8, 0.9)) ** 30), abs=4)
+    (gate,) = evaluate(rows, "RR", gates=["min(mean(RR) by team)>=0.95"]).verdict.gates
+    assert "chance" not in gate.detail
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from germane.reports.summary import (
     range_of,
     slices_of,
 )
+from germane.statistics.systems import chance_to_fail
 from germane.tables.cases import CaseScores
 from germane.tables.scores import NO_IDS, WITHOUT_IDS
 from germane.types import Json, Sample
@@ -253,9 +254,8 @@ def check_gate(
         if gate.share or gate.by:
             pair = summary.measure, summary.type
             values = cases.case_values(summary.system, pair, range_of(summary.type), keep)
-            names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
-            if names:
-                outcome, detail = _of_values(gate, names, ends, slices)
+            if names := [cases.cases[at] for at in values.case.tolist()]:
+                outcome, detail = _of_values(gate, names, (values.low, values.high), slices)
         elif gate.mean_of == "corrected" or (of_mean and summary.corrected is not None):
             by, stand_in = "corrected", False
             outcome, detail = _corrected(gate, summary)
@@ -335,8 +335,7 @@ def _of_values(
 ) -> tuple[GateOutcome, str]:
     """Decide a gate on the share of cases that meet its condition, or on the worst mean of the `slices`.
 
-    `ends` are the smallest and the largest possible value of each case in `names`. It is undecided if slices
-    of fewer than five cases change the outcome.
+    `ends` are the smallest and the largest possible value of each case in `names`.
     """
     if gate.share:
         limit = gate.share.lstrip("<>=")
@@ -350,15 +349,17 @@ def _of_values(
     means = {name: [fsum(end[cases]) / len(cases) for end in ends] for name, cases in rows.items() if cases}
     worst = sorted(means, key=means.__getitem__, reverse=gate.how == "max")[:5]
     text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in worst)
-    large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
+    large = {name: rows[name] for name in means if len(rows[name]) >= SMALLEST}
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
-    sides = (zip(*group, strict=True) for group in (large, means.values()))  # all lower ends, all upper ends
+    sides = (zip(*map(means.get, group), strict=True) for group in (large, means))  # lower ends, upper
     decided, of_all = (gate.holds(*map(pick, side)) for side in sides)
     if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
-    return decided, text
+    chance = chance_to_fail(ends, [*large.values()], lambda means: COMPARE[gate.op](pick(means), gate.limit))
+    alike = f"; if all {len(large)} slices had one true mean, chance would fail it in {chance:.0%} of sets"
+    return decided, text + (alike if chance >= 0.005 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,8 +387,7 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The causes, then the undecided and failed gates; else that gates passed or none are declared."""
-        open_ones = (gate for gate in self.gates if gate.outcome != "passed")
-        gates = sorted(open_ones, key=lambda gate: gate.outcome == "failed")
+        gates = [gate for word in ("undecided", "failed") for gate in self.gates if gate.outcome == word]
         texts = [f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates]
         n = len(self.gates)
         if not self.passed or (self.causes and not n):

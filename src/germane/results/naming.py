@@ -31,7 +31,7 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     # all programs: proportions
     (r"toxicity/v\d+/score|errorrate", SHARE, False),
     (r"accuracy|exactmatch(/v\d+)?|match|includes|pass|passed|success|correct|correctness.*", SHARE, True),
-    (r"exact|pattern|choice|modelgraded(qa|fact)|i?contains(any|all)?|equals|llmrubric|factuality", SHARE, True),
+    (r"exact|choice|modelgraded(qa|fact)|i?contains(any|all)?|equals|llmrubric|factuality", SHARE, True),
     (r"f1|f1score|precision|recall|rouge.*|bertscore.*|meteor|semanticsimilarity|similar|cosinesimilarity", SHARE, True),
     (r"contextual(precision|recall|relevancy)|answerrelevancy|answerrelevance|contextrelevance|faithfulness", SHARE, True),
     (r"context(recall|precision|faithfulness)|summarization|rolead?herence|taskcompletion|toolcorrectness", SHARE, True),

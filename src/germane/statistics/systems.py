@@ -5,7 +5,7 @@ The gain of the best of several systems is corrected for choosing it on the data
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, fsum, inf, isfinite, sqrt
 from typing import Literal
@@ -163,6 +163,24 @@ def decide_change(interval: Interval, margin: float) -> Decision:
         return Decision("undecided")
     far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
     return Decision("undecided", max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
+
+
+def chance_to_fail(
+    ends: Sequence[Floats], slices: Sequence[Sequence[int]], passes: Callable[[Floats], bool]
+) -> float:
+    """Return how often a condition on the means of slices fails by chance, if all have the same true mean.
+
+    The cases of up to 2,000 sets are drawn with replacement (seed 0). `ends` are the smallest and the largest
+    possible value of each case, `slices` the cases of each slice. Returns 0 if a value is missing, the mean
+    of all fails too, or there are more than 80,000 cases.
+    """
+    values, draws = ends[0], min(8_000_000 // len(ends[0]), 2_000)
+    if draws < 100 or len(slices) < 2 or (ends[0] != ends[1]).any() or not passes(values.mean(keepdims=True)):
+        return 0.0
+    members, starts, rng = np.concatenate(slices), np.cumsum([0, *map(len, slices)]), np.random.default_rng(0)
+    sets = (values[rng.integers(len(values), size=len(values))][members] for _ in range(draws))
+    means = (np.add.reduceat(drawn, starts[:-1]) / np.diff(starts) for drawn in sets)
+    return sum(not passes(of_set) for of_set in means) / draws
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
