@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from germane.clean import clean, counted
+from germane.clean import clean, counted, shorten
 from germane.errors import InputError, MissingPart, install_extra
 from germane.reports.data import ReportData
 from germane.reports.explain import strips as strips_of
@@ -104,7 +104,7 @@ class Chart:
 
     def drawn(self) -> str:
         """Return the SVG of the title, drawing and note, with the top left corner at 0, 0."""
-        drawing = _text(textwrap.shorten(clean(self.title), 70), 20, 18, "ink", font_size=15, font_weight=600)
+        drawing = _text(shorten(self.title, 58, end=16), 20, 18, "ink", font_size=15, font_weight=600)
         drawing += tag("g", self.body, transform=f"translate(0 {_TITLE})")
         for at, line in enumerate(textwrap.wrap(clean(self.note), 92)[:2]):
             drawing += _text(line, 20, _TITLE + HEIGHT + 12 + 16 * at, font_size=11)

@@ -740,6 +740,7 @@ def test_every_bar_lists_the_queries_that_it_counts(shown: Shown) -> None:
         ("RR", "share(RR>=0.6)>=0.9", 2),
         ("RR", "lower(RR)>0.5", 2),
         (MeasureGrader(measure=RR, name="first", required=0.7), None, 2),
+        (MeasureGrader(measure=RR, name="first <b>|x"), "share(RR>=0.6)>=0.9", 2),
         ("RR", "change(RR)>0.9", 0),
     ],
 )
@@ -870,3 +871,49 @@ def downloaded(page: Page) -> list[dict[str, Any]]:
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
     return [json.loads(line) for line in Path(download.value.path()).read_bytes().splitlines()]
+
+
+def test_the_focus_stays_on_a_control_that_redraws_the_page(page: Page) -> None:
+    """The keyboard goes on where it was."""
+    for part, name in (
+        ("compare", "Measure"),
+        ("compare", "Ranks by"),
+        ("query?id=q7", "Ranks by"),
+        ("overview", "Ranks by"),
+    ):
+        go(page, part)
+        control = page.get_by_role("combobox", name=name)
+        before = control.input_value()
+        control.focus()
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("combobox", name=name)).not_to_have_value(before)
+        expect(page.get_by_role("combobox", name=name)).to_be_focused()
+    go(page, "label")
+    page.get_by_role("button", name="answers in part").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="answers in part")).to_be_focused()
+
+
+def test_lines_of_a_comparison_name_their_system(shown: Shown) -> None:
+    """In both tables, and above the lists of a query, with its trial."""
+
+    def report(turned: bool) -> Report:
+        rows = [
+            {**sample(number, turned=turned and number % 2 == 0), "system": system, "trial": trial}
+            for number in range(6)
+            for system in ("dense", "")
+            for trial in (0, 1)
+        ]
+        return evaluate(rows, "nDCG@5 RR")
+
+    before, now = report(False), report(True)
+    page = shown(now, "compare", baseline=before, comparison=comparison_of(before, now))
+    for name in ("Paired differences", "Retrieval and labels"):
+        heads = page.get_by_role("table", name=name).get_by_role("rowheader").all_inner_texts()
+        assert {tuple(head.split()) for head in heads} == {
+            (of, which) for of in ("nDCG@5", "RR") for which in ("dense", "–")
+        }
+    titles = page.locator(".pairs h3").all_inner_texts()
+    assert {match[1] for title in titles if (match := re.search(r" · (\S+ · trial \d)", title))} == {
+        "dense · trial 0", "dense · trial 1", "– · trial 0", "– · trial 1"
+    }  # fmt: skip

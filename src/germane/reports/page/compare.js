@@ -1,5 +1,5 @@
 import { cellOf, charts, interval, tally, wordOf } from "./charts.js";
-import { count, difference, isShare, nameOf, queries, report, sourceOf, sources } from "./data.js";
+import { count, difference, isShare, nameOf, queries, report, severalSystems, sourceOf, sources, whose } from "./data.js";
 import { between, data, el, measureName, num, numHead, number, put, signed, svg, table } from "./dom.js";
 import { choice, labelSwitch, showing } from "./queries.js";
 import { address, note } from "./state.js";
@@ -36,7 +36,7 @@ export function compare(main, settings) {
       sources.length > 1 && labelSwitch(source, (value) => again({ labels: value })),
       el("p", { class: "quiet" }, `${moved.length} moved, ${paired.length - moved.length} did not${report.capped ? `, of the ${report.capped} queries on this page` : ""}${moved.length > 40 ? "; the 40 that moved most" : ""}; ${showing(source)}`)),
     el("div", { class: "cards pairs" }, ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
-      el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", nameOf(query)) }, data(queries.id[query])), " ", data(queries.query[query])),
+      el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", nameOf(query)) }, data(queries.id[query])), el("span", { class: "quiet" }, data(whose(query))), " ", data(queries.query[query])),
       lists(query, source)))),
   );
 }
@@ -59,7 +59,7 @@ function differences() {
     const kind = KINDS[one.outcome] ?? "";
     const reach = isShare(one.measure) ? shared : far([one]);
     return [
-      el("th", { scope: "row" }, measureName(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
+      compared(one, one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
       num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
       num(el("strong", { class: kind }, signed(one.difference))),
       el("td", null, interval(one.difference, ends, [-reach, reach], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
@@ -71,6 +71,11 @@ function differences() {
   return el("section", null, table("Paired differences", heads, rows, "measures"),
     !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
     ...(report.comparison?.notes ?? []).map((text) => el("p", { class: "quiet small" }, data(text))));
+}
+
+/** What a line of a comparison is of: its measure, and its system where there are several. */
+function compared(one, ...more) {
+  return el("th", { scope: "row" }, measureName(one.measure), severalSystems && one.b && el("div", { class: "small" }, data(one.b.replace(/^[^:]*:/, "") || "–")), ...more);
 }
 
 /** @param {string} name */
@@ -107,7 +112,7 @@ function noise(source) {
     }
   });
   const parts = (report.comparison?.comparisons ?? []).filter((one) => one.parts);
-  const rows = parts.map((one) => [el("th", { scope: "row" }, measureName(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.labels))]);
+  const rows = parts.map((one) => [compared(one), num(signed(one.parts.retrieval)), num(signed(one.parts.labels))]);
   return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
     el("p", null, same + other ? `${other.toLocaleString("en")} of ${(same + other).toLocaleString("en")} passages that stand in both lists${report.capped ? " of the queries on this page" : ""} have another label now (${report.sources[source]}).` : `No passage with a label stands in both lists (${report.sources[source]}).`),
     rows.length > 0 && table("Retrieval and labels", ["measure", ...["retrieval", "labels"].map(numHead)], rows),

@@ -33,6 +33,13 @@ export function systemName(system) {
   return severalSystems ? system || "–" : "";
 }
 
+/** Whose answer to a query it is, where there are several systems or trials.
+ * @param {number} query */
+export function whose(query) {
+  const system = report.systems[queries.system[query]] || systemName("");
+  return `${system && ` · ${system}`}${severalTrials ? ` · trial ${queries.trial[query]}` : ""}`;
+}
+
 /** What names a query in an address: its id, and its system and trial where there are several.
  * @param {number} query */
 export function nameOf(query) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -137,13 +138,11 @@ def page_data(
     has_tags = next(report.tables.values_of("tags"), None) is not None
     slices = report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
     of_slices = [line for value in slices for line in value.summaries]
-    cases = report.cases() if report.has_verdicts else ()
-    failed = [case.failed for case in cases if case.verdict is not None]
+    failed = [case.failed for case in report.cases() if case.verdict is not None]
     manifest, judge = report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
-        "created": manifest.get("created"),
-        "germane": manifest.get("germane"),
+        **{name: manifest.get(name) for name in ("created", "germane")},
         "total": excerpt.total,
         "capped": f"{excerpt.kept:,} of {excerpt.total:,}" if excerpt.kept < excerpt.total else "",
         "random": excerpt.kept,
@@ -163,7 +162,7 @@ def page_data(
         "measures": [_measure(line, report) for line in report.summaries],
         "gates": [
             {"measure": gate.measure, "op": gate.op, "limit": gate.limit}
-            for gate in map(Gate.of_stored, manifest.get("gates") or ())
+            for gate in _gates(report)
             if (gate.mean_of or gate.how) == "mean"
         ],
         "slices": [
@@ -185,6 +184,14 @@ def page_data(
     return data, blocks, charts
 
 
+def _gates(report: ReportData, *, of_case: bool = False) -> list[Gate]:
+    """Return the gates on reported measures; `of_case`: their conditions on a case, without changes."""
+    gates = list(map(Gate.of_stored, report.manifest.get("gates") or ()))
+    if of_case:
+        gates = [Gate.parse(f"{g.measure}{g.share}") if g.share else g for g in gates if g.how != "change"]
+    return [replace(gate, measure=report.reported(gate.measure)) for gate in gates if gate.measure in report]
+
+
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
     """Return JSON rows in compressed blocks of `size` rows (raw deflate, for browsers)."""
     return [zlib.compress(encode(batch), 9, wbits=-15) for batch in batched(rows, size)]
@@ -201,8 +208,7 @@ def _queries(
     details: list[Facts] = []
     slots: dict[tuple[str, str], LabelSlot] = {}
     lists: list[Json] = []
-    gates = list(map(Gate.of_stored, report.manifest.get("gates") or ()))
-    gates = [Gate.parse(f"{g.measure}{g.share}") if g.share else g for g in gates if g.how != "change"]
+    gates = _gates(report, of_case=True)
     failed = {case.key for case in report.cases() if case.failed_required}
     for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
         measured.append({line.measure: line for line in document.measures})
@@ -211,7 +217,9 @@ def _queries(
         for at, of_source in enumerate(strips.values()):
             of_source.append("|".join("".join(sign[at] for sign in call) for call in signs))
         values = {line.measure: line.value for line in document.measures}
-        below = any(g.holds(v, v) == "failed" for g in gates if (v := values.get(g.measure)) is not None)
+        below = any(
+            gate.holds(v, v) == "failed" for gate in gates if (v := values.get(gate.measure)) is not None
+        )
         row = (
             sample.id,
             systems.get(sample.system, 0),

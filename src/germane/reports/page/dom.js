@@ -108,11 +108,14 @@ function outwards([low, high], digits, shown) {
   return `${shown(Math.floor(low * unit + 1e-6) / unit)} to ${shown(Math.ceil(high * unit - 1e-6) / unit)}`;
 }
 
-/** The only children of a place.
+/** The only children of a place. The control that has the focus keeps it, so that the keyboard can go on.
  * @param {HTMLElement} place
  * @param {...any} children as of `el` */
 export function put(place, ...children) {
+  const controls = () => [...place.querySelectorAll("button, select, input")];
+  const at = controls().indexOf(document.activeElement);
   place.replaceChildren(...shown(children));
+  controls()[at]?.focus({ preventScroll: true });
 }
 
 /** A table in a box that scrolls sideways.

@@ -147,7 +147,9 @@ function pictures(source) {
   const labelled = queries.strips[source].some((text) => /[A-Da-d]/.test(text));
   const change = (value) => {
     note("overview", { labels: value });
-    made.replaceWith(pictures(value));
+    const next = pictures(value);
+    made.replaceWith(next);
+    next.querySelector("select")?.focus({ preventScroll: true });
   };
   const none = labelled && !ranks.length && el("p", null, `No passage at any rank is relevant, by ${report.sources[source]}.`);
   const made = el("section", { class: "pictures" },

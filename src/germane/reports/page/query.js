@@ -1,6 +1,6 @@
 import { signKey, strip } from "./charts.js";
 import { lists } from "./compare.js";
-import { detailsOf, systemName, nameOf, queries, queryOf, report, severalSystems, severalTrials, sourceOf, sources } from "./data.js";
+import { detailsOf, nameOf, queries, queryOf, report, sourceOf, sources, whose } from "./data.js";
 import { data, digits, el, measureName, num, numHead, number, put, table } from "./dom.js";
 import { labelSwitch, passing, showing } from "./queries.js";
 import { address, note } from "./state.js";
@@ -23,7 +23,7 @@ export async function one(main, settings) {
   put(main,
     el("p", { class: "steps" }, el("a", { href: "#queries" }, "All queries"), step(-1, "← previous"), step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
-    el("p", { class: "quiet" }, data(queries.id[at]), (facts.system || severalSystems) && " · ", data(facts.system || systemName("")), severalTrials && ` · trial ${queries.trial[at]}`, ...(facts.tags ?? []).flatMap((tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
+    el("p", { class: "quiet" }, data(queries.id[at]), data(whose(at)), ...(facts.tags ?? []).flatMap((tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
     el("p", null, strip(queries.strips[source][at], queries.missed[at]), " ", el("span", { class: "quiet small" }, showing(source))), signKey(),
     sources.length > 1 && el("div", { class: "filters" }, labelSwitch(source, (value) => { const more = { ...nameOf(at), labels: value }; note("query", more); one(main, new URLSearchParams(Object.entries(more).map(([key, text]) => [key, String(text)]))); })),
     facts.error && el("p", { class: "note bad" }, "✗ ", data(facts.error)),
