@@ -28,7 +28,6 @@ from germane.reports.summary import (
     range_of,
     slices_of,
 )
-from germane.statistics.systems import chance_to_fail
 from germane.tables.cases import CaseScores
 from germane.tables.scores import NO_IDS, WITHOUT_IDS
 from germane.types import Json, Sample
@@ -107,10 +106,9 @@ class Gate:
         result = match.groupdict("")
         how, limit, statistic = result.get("how", "mean"), result["limit"], result.get("of", "")
         share = "".join(result.get("share", "").split())
-        number, of_share = float(limit.rstrip("%")), float(share.lstrip("<>=") or "0")
-        number /= 100 if limit.endswith("%") else 1
+        number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         small = not number and re.search("[1-9]", re.split("[eE]", limit)[0])
-        if small or not (isfinite(number) and isfinite(of_share)):
+        if small or not (isfinite(number) and isfinite(float(share.lstrip("<>=") or "0"))):
             problem = f"the limit of the gate {text!r} is too {'small' if small else 'large'}"
             raise InputError(problem, fix=_FIX, place=where)
         if how == "change" and result["op"] in {"=", "=="}:
@@ -357,6 +355,8 @@ def _of_values(
     decided, of_all = (gate.holds(*map(pick, side)) for side in sides)
     if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
+    from germane.statistics.systems import chance_to_fail  # other gates need no drawn sets
+
     chance = chance_to_fail(ends, [*large.values()], lambda means: COMPARE[gate.op](pick(means), gate.limit))
     alike = f"; if all {len(large)} slices had one true mean, chance would fail it in {chance:.0%} of sets"
     return decided, text + (alike if chance >= 0.005 else "")
