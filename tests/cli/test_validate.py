@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from germane.cli.validate import faults_of, validate
@@ -181,3 +182,13 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(
 def test_standard_input_is_read_once(row: str, code: int) -> None:
     """Samples from a pipe are checked like those of a file."""
     assert invoke("validate", "-", stdin=f"{row}\n").code == code
+
+
+def test_faults_of_rows_are_in_order(tmp_path: Path) -> None:
+    """Row 10 comes after row 2, in tables without lines too."""
+    pl.DataFrame({"query": [""] * 12}).write_parquet(tmp_path / "t.parquet")
+    rows = [
+        int(fault.split("row ")[1].split(":")[0])
+        for fault in invoke("validate", tmp_path / "t.parquet", "--json").json["faults"]
+    ]
+    assert rows == [*range(1, 13)]

@@ -410,6 +410,14 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".xlsx"])
+def test_binary_files_are_named(tmp_path: Path, suffix: str) -> None:
+    """Also the table that germane wrote itself: what to name instead."""
+    (file := tmp_path / f"a{suffix}").write_bytes(b"PAR1\x15\x84")
+    done = invoke("compare", file, file)
+    assert (done.code, f"results in a {suffix} file are not read; name a report" in done.err) == (2, True)
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, kind: str) -> None:
     """One message with the place; exit code 2."""

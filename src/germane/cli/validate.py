@@ -47,7 +47,9 @@ def validate(
     files, sets, faults = _sorted(paths, has_gold=qrels is not None)
     count, data, checks = len(files) + len(sets) + len(faults), list(sets), list[SetCheck]()
     for path in files:
-        found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
+        found = faults_of(path, warnings, unchecked)
+        if path.suffix in YAML:  # those of data files are in order
+            found.sort(key=lambda fault: fault.place or _NOWHERE)
         once = str(path) == "-"  # standard input is read once
         if not (found or unchecked or once) and path.stem != "targets" and path.suffix in YAML:
             with _noting(found, SourceLocation(str(path)) if len(files) > 1 else None):

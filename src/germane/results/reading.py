@@ -354,6 +354,9 @@ def _by_case(rows: list[MeasuredRow], where: SourceLocation) -> list[MeasuredRow
 
 def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
     """Return the results in a file of any known format; None for germane's own JSON documents."""
+    fix = "name a report folder, or a file written with -o report.json or -o report.csv"
+    if (suffix := Path(name).suffix.lower()) in {".parquet", ".xlsx", ".png"}:
+        raise InputError(f"results in a {suffix} file are not read", fix=fix, place=SourceLocation(name))
     if zipfile.is_zipfile(path):
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
             members = dict.fromkeys(archive.namelist(), str(path))
@@ -367,7 +370,6 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
         return None
     if first[:1] == "<" or name.endswith((".md", ".tex")):
         problem = "a page, a chart or a JUnit file has no scores that can be compared"
-        fix = "name a report folder, or a file written with -o report.json or -o report.csv"
         raise InputError(problem, fix=fix, place=SourceLocation(name))
     lines = [*head, *filled]
     if first[:1] in {"{", "["}:
