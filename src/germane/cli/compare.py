@@ -31,7 +31,7 @@ def compare(
         check_same_data(*named)
     comparison = compare_reports(*named, **{name: value for name, value in flags.items() if value != []})
     for path in output:
-        sections = page_sections(comparison.reports[-1]) if path.suffix.lower() == ".html" else {}
+        sections = page_sections(comparison.last_report()) if path.suffix.lower() == ".html" else {}
         comparison.save(path, **sections)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:

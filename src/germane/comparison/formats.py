@@ -14,6 +14,7 @@ from rich.text import Text
 from germane.clean import clean, counted, markdown_text, shorten, some_of
 from germane.encoding import Line, internal
 from germane.errors import InputError
+from germane.reports.data import ReportData
 from germane.reports.formats import write
 from germane.reports.gates import GateResult
 from germane.reports.pairing import MarginResult, MeasureComparison
@@ -140,6 +141,12 @@ class Comparison(
         """Return the document of `germane compare --json`."""
         return self.as_json()
 
+    def last_report(self) -> ReportData:
+        """Return the last report as its own page shows it: with the means that people's labels correct."""
+        last = self.reports[-1]
+        shown: ReportData = last.open(last.folder) if last.folder else last
+        return shown
+
     def save(self, path: str | Path, **page: Any) -> None:
         """Write a .html, .json, .csv, .md, .tex or .txt file. Raises InputError for another extension.
 
@@ -150,7 +157,7 @@ class Comparison(
             if len(self.reports) != 2 or len(self.candidates) > 1:
                 fix = "compare two reports, or write .md"
                 raise InputError(f"{path}: an .html page compares two reports, with one system each", fix=fix)
-            write(self.reports[1], path, baseline=self.reports[0], comparison=self.to_json(), **page)
+            write(self.last_report(), path, baseline=self.reports[0], comparison=self.to_json(), **page)
             return
         render = COMPARISON_FORMATS.get(path.suffix.lower())
         if render is None:

@@ -917,3 +917,31 @@ def test_lines_of_a_comparison_name_their_system(shown: Shown) -> None:
     assert {match[1] for title in titles if (match := re.search(r" · (\S+ · trial \d)", title))} == {
         "dense · trial 0", "dense · trial 1", "– · trial 0", "– · trial 1"
     }  # fmt: skip
+
+
+def test_corrected_differences_have_lines_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    """With the outcome and the adjusted p, which are theirs; the overview has the corrected mean, as `report` does."""
+    for name, turned in (("a", True), ("b", False)):
+        rows = [sample(number, turned=turned and number % 3 == 0) for number in range(12)]
+        evaluate(rows, "context_relevance@3", judge="lexical").save(tmp_path / name)
+        assert invoke("label", tmp_path / name, "--who", "ann", stdin="3102" * 20).code == 0
+    done = invoke("compare", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c.html", "--json")
+    (found,) = done.json["comparisons"]
+    assert found["corrected"]["labels"] > 0
+    page = browser.new_page()
+    page.goto(f"{(tmp_path / 'c.html').as_uri()}#compare")
+    lines = page.get_by_role("table", name="Paired differences").locator("tbody tr")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).not_to_contain_text("corrected")
+    expect(lines.nth(1)).to_contain_text(f"corrected by {found['corrected']['labels']} labels")
+    expect(lines.nth(1).locator("strong")).to_have_text(
+        f"{found['corrected']['difference']:+.4f}".replace("-", "\u2212")
+    )
+    page.goto(f"{(tmp_path / 'c.html').as_uri()}#overview")
+    corrected = invoke("report", tmp_path / "b", "--json").json["measures"][
+        "context_relevancy(unit=context)@3"
+    ]["corrected"]
+    expect(page.get_by_role("table", name="Measures")).to_contain_text(
+        f"{corrected['mean']:.4f}corrected; judge"
+    )
+    page.close()

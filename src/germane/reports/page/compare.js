@@ -50,7 +50,9 @@ export function outcomes() {
 /** One line per measure: what `germane compare` says; plain means where it cannot compare the two as a whole. */
 function differences() {
   const base = report.baseline;
-  const known = report.comparison?.comparisons ?? base.measures.map(plainly);
+  const found = report.comparison?.comparisons ?? base.measures.map(plainly);
+  // a corrected difference is a line of its own, which has the outcome and the adjusted p
+  const known = found.flatMap((one) => (one.corrected ? [{ ...one, p_holm: null, outcome: null }, { ...one, ...one.corrected, fixed: true }] : [one]));
   const far = (rows) => Math.max(0.01, ...rows.flatMap((one) => [one.difference, ...(one.interval ?? [])]).map((value) => Math.abs(value ?? 0)));
   const shared = far(known.filter((one) => isShare(one.measure)));
   const tested = known.some((one) => one.p !== null && one.p !== undefined);
@@ -59,12 +61,12 @@ function differences() {
     const kind = KINDS[one.outcome] ?? "";
     const reach = isShare(one.measure) ? shared : far([one]);
     return [
-      compared(one, one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
-      num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
+      compared(one, one.fixed ? el("div", { class: "small" }, `corrected by ${one.labels} labels`) : one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
+      ...(one.fixed ? ["", "", ""] : [one.n, number(one.mean_a), number(one.mean_b)]).map((text) => num(text)),
       num(el("strong", { class: kind }, signed(one.difference))),
       el("td", null, interval(one.difference, ends, [-reach, reach], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? between(ends) : one.interval_why ?? "–")),
       ...(tested ? [num(chance(one.p)), num(chance(one.p_holm))] : []),
-      el("td", null, tally(one.wins, one.ties, one.losses)),
+      el("td", null, !one.fixed && tally(one.wins, one.ties, one.losses)),
     ];
   });
   const heads = ["measure", ...["queries", "baseline", "now", "difference"].map(numHead), el("th", { scope: "col", title: "for queries like these" }, "95% interval"), ...(tested ? [el("th", { scope: "col", class: "num", title: "the test that belongs to the interval" }, "p"), el("th", { scope: "col", class: "num", title: "Holm: adjusted for how many measures are compared" }, "p, adjusted")] : []), "better, same, worse"];

@@ -124,7 +124,7 @@ function change(one) {
   const name = severalSystems ? `:${one.system}` : "";
   const found = report.comparison.comparisons.find((row) => row.measure === one.measure && row.b.endsWith(name));
   const kind = KINDS[found?.outcome] ?? "";
-  return found ? num(el("div", { class: kind }, signed(found.difference), found.outcome && el("div", { class: "small quiet" }, found.outcome))) : num("–", "quiet");
+  return found ? num(el("div", { class: kind }, signed((found.corrected ?? found).difference), found.corrected && el("div", { class: "small" }, "corrected"), found.outcome && el("div", { class: "small quiet" }, found.outcome))) : num("–", "quiet");
 }
 
 /** What must be said of the means, in one list. */
