@@ -27,6 +27,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -49,12 +51,34 @@ __all__ = [
     "NoneAnswered",
     "SourceLocation",
     "TargetError",
+    "command",
     "describe",
     "install_extra",
+    "option",
 ]
 
 EXIT_SIGPIPE = 141
 """128 + SIGPIPE: the exit code of a program whose stdout was closed by its reader (`| head`)."""
+_COMMANDS = list[bool]()
+"""Not empty while a command line runs."""
+
+
+@contextmanager
+def command() -> Iterator[None]:
+    """Return a context in which `option` names flags, because a command line runs."""
+    _COMMANDS.append(True)
+    try:
+        yield
+    finally:
+        _COMMANDS.pop()
+
+
+def option(flag: str, argument: str = "") -> str:
+    """Return an option as the user writes it: the flag in a command, else the argument of the function.
+
+    Without `argument`, that of `--across-judges` is `across_judges`.
+    """
+    return flag if _COMMANDS else argument or flag.removeprefix("--").replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -286,7 +286,7 @@ def test_who_cannot_sit_on_a_panel() -> None:
     """One member, the same member twice: each says what to write instead."""
     with pytest.raises(InputError, match="at least two"):
         PanelJudge(graded(1))
-    with pytest.raises(InputError, match="--repeat"):
+    with pytest.raises(InputError, match=r"repeated\(judge, N\)"):
         PanelJudge([*graded(1), *graded(1)])
     with pytest.raises(InputError, match="labels and gold cannot be members"):
         PanelJudge([LabelsJudge({}), *graded(1)])

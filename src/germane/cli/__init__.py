@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from germane.clean import CleanStream, clean_lines
-from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
+from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached, command
 
 __all__ = ["main"]
 
@@ -59,7 +59,8 @@ def _exit_code(call: Callable[[Sequence[str]], int]) -> int:
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"
     try:
-        return call(words)
+        with command():
+            return call(words)
     except SystemExit as done:
         return int(done.code or 0)
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from germane.clean import counted, some_of
 from germane.comparison.formats import Comparison, MovedLine
 from germane.comparison.judged_pairs import DecidedPair, parts_of, verdicts_of
 from germane.comparison.regression import regression, within_margin
-from germane.errors import InputError
+from germane.errors import InputError, option
 from germane.measures.declaration import parse_measures
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.data import ReportData
@@ -145,8 +145,11 @@ def _paired_sides(
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
     elif several := next((report for report in reports if not systems and len(report.systems) > 1), None):
+        one = several.systems[0]
         problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
-        raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
+        raise InputError(
+            problem, fix=f"name the one to compare: {option(f'--systems {one}', f'systems=[{one!r}]')}"
+        )
     elif len(systems) in {0, 1, len(reports)}:
         own = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(own) * (len(reports) // len(own)), strict=True))
@@ -154,13 +157,13 @@ def _paired_sides(
             # a report that names no system has the system ""
             chosen = [(report, "" if report.systems == ("",) else name) for report, name in chosen]
     else:
-        problem = f"--systems names {len(systems)} systems for {len(reports)} reports"
+        problem = f"{option('--systems')} names {len(systems)} systems for {len(reports)} reports"
         raise InputError(problem, fix="name one system for all reports, or one for each")
     for report, system in chosen:
         if system not in report.systems:
             have = ", ".join(name for name in report.systems if name)
             problem = f"unknown system {system!r} in {report.where or 'the report'}"
-            unnamed = "leave --systems out: the report's system has no name"
+            unnamed = f"leave {option('--systems')} out: the report's system has no name"
             raise InputError(problem, fix=f"name one of these: {have}" if have else unnamed)
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems: germane compare A B"
@@ -213,7 +216,8 @@ def _differing_judges(
     differ = list(dict.fromkeys(filter(None, words)))
     if differ and not across_judges:
         problem = f"{differ[0]}: the difference in {judged[0]} may be due to the judge"
-        fix = "judge both systems alike, or split the difference with --across-judges (across_judges=True)"
+        across = option("--across-judges", "across_judges=True")
+        fix = f"judge both systems alike, or split the difference with {across}"
         raise InputError(problem, fix=fix)
     return differ
 
@@ -261,7 +265,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
         except ValueError:
             margin = -1.0
         if not name or not margin >= 0:
-            problem = f"--margin {text!r} is not of the form MEASURE: LOSS"
+            problem = f"{option('--margin')} {text!r} is not of the form MEASURE: LOSS"
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
         result[name] = margin
     return result

@@ -201,7 +201,7 @@ async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
     """Ask for each verdict again, and a second time if it flips."""
-    budget, spent = Budget.of_flags(max_cost, None), Spent()
+    budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
         asker = Asker(Router(_again(judge, replica - number * members)), budget=budget)

@@ -237,9 +237,9 @@ class _Run:
     def _open(self, folder: Path) -> None:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
         spec = self.spec
-        own = self.share.of_limits(spec) if self.share else None
-        part = own and (own.max_cost, own.max_calls)
-        budget = Budget.of_flags(spec.max_cost, spec.max_calls, part)
+        own = self.share.of_limits(spec) if self.share else spec
+        whole = (spec.max_cost, spec.max_calls) if self.share else None
+        budget = Budget(own.max_cost, own.max_calls, whole)
         self.path, self.existed = folder, folder.exists()
         asks = keeps_answers(self.judge) or spec.first("ledger", "given", "report")[1]
         place = ledger_of(spec, folder) if asks else None

@@ -21,7 +21,7 @@ import msgspec
 
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, SourceLocation, option
 from germane.flags import SETTINGS, flags_of, options
 from germane.folder.files import read_manifest
 from germane.samples.contexts import hint_at_contexts
@@ -394,7 +394,9 @@ def default_measures(
         if not (retrieved or hint):
             hint = hint_at_contexts(sample)
     if not retrieved:
-        fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
+        fix = 'write "contexts": [...]' + option(
+            " on each line, or name the system to query: --target NAME", " in each"
+        )
         needed = f"the default measures need retrieved contexts, which the data do not have{hint}"
         raise InputError(f"no measure is named, and {needed}", fix=fix, place=place)
     by = "from people's labels" if judge.casefold() == "labels" else f"judged by {judge}"
@@ -406,10 +408,9 @@ def default_measures(
     if references and not set(judge.casefold().split()) <= {"labels", "gold"}:
         sources[_OF_REFERENCES] = f"{by} against the references"
     if not sources:
-        fix = (
-            "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
-            ' or give gold: "qrels": {"d7": 1} and "contexts": [{"id": "d7"}]'
-        )
+        fix = f"write {option('--judge ', 'judge=')}MODEL or labels (GERMANE_JUDGE alone is not enough), "
+        fix += f"{option('-m ', 'measures=')}nDCG@10, or give gold: "
+        fix += '"qrels": {"d7": 1} and "contexts": [{"id": "d7"}]'
         problem = "no measure and no judge is named, and no sample has gold labels and contexts with ids"
         raise InputError(problem, fix=fix, place=place)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())

@@ -11,7 +11,7 @@ from types import MethodType
 from typing import Literal
 from urllib.parse import urlsplit
 
-from germane.errors import InputError, Invalid, MissingPart, install_extra
+from germane.errors import InputError, Invalid, MissingPart, install_extra, option
 from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.client import ModelClient, Transport
 from germane.judges.client.group import GroupCall
@@ -111,7 +111,7 @@ class LLMJudge(Judge):
         if headers and not self.service.trusted:
             raise InputError(
                 "headers are not sent to the URL of a judge that is named in a file",
-                fix="give the URL as --base-url http://HOST:PORT/v1",
+                fix=f"give the URL as {option('--base-url')}",
             )
         check_headers(headers or {})
         self.name, self.prompts, self.retry = self.service.name, Prompts(prompts), retry or RetryPolicy()

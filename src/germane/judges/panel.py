@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from germane.encoding import digest
-from germane.errors import InputError, JudgeError
+from germane.errors import InputError, JudgeError, option
 from germane.judges.judge import Judge, LabelsJudge, Reply, copy_settings, with_defaults
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion, asked_as
@@ -142,10 +142,10 @@ def _names(members: Sequence[Judge]) -> list[str]:
     """Return the names of the members; if two have the name `a`, theirs are `a #1` and `a #2`."""
     names = [member.name for member in members]
     if len({str(dict(member.identity)) for member in members}) < len(members):
-        raise InputError(
-            f"the judges of a panel must differ, but these are the same: {', '.join(names)}",
-            fix="ask one judge several times with --repeat N; name functions apart: LLMJudge(..., name='a')",
-        )
+        fix = f"ask one judge several times with {option('--repeat N', 'repeated(judge, N)')}; "
+        fix += "name functions apart: LLMJudge(..., name='a')"
+        problem = f"the judges of a panel must differ, but these are the same: {', '.join(names)}"
+        raise InputError(problem, fix=fix)
     return [
         f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
         for n, name in enumerate(names)

@@ -14,7 +14,7 @@ from msgspec import Struct, convert, structs
 
 from germane.clean import counted, mask_urls
 from germane.encoding import decode, encode, now
-from germane.errors import InputError, LimitReached
+from germane.errors import InputError, LimitReached, option
 from germane.folder.files import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
 from germane.places.lists import Settings
@@ -228,22 +228,24 @@ class Budget:
     guess. Until four costs are known, at most one more request is in flight than costs are known.
 
     `max_cost` is in US dollars. `max_calls` is the number of questions to paid judges; questions with a
-    stored answer do not count. `written` are both limits as the user wrote them, for messages; default:
-    `max_cost=2`, as in Python. Raises InputError if a limit is negative or not a finite number.
+    stored answer do not count. In one of several parts, `whole` are the limits of all parts. Raises
+    InputError if a limit is negative or not a finite number.
     """
 
     def __init__(
         self,
         max_cost: float | None = None,
         max_calls: int | None = None,
-        written: tuple[str, str] | None = None,
+        whole: tuple[float | None, int | None] | None = None,
     ) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
                 problem = f"the limit {name}={limit} is not a number >= 0"
                 raise InputError(problem, fix=f"write {name}=5, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
-        self._cost_limit, self._calls_limit = written or (f"max_cost={max_cost}", f"max_calls={max_calls}")
+        (cost, calls), more = whole or (max_cost, max_calls), " (for all parts)" if whole else ""
+        self._cost_limit = option(f"--max-cost {cost or 0:g}", f"max_cost={cost}") + more
+        self._calls_limit = option(f"--max-calls {calls}", f"max_calls={calls}") + more
         self._unlimited = max_cost is None and max_calls is None
         self._calls = self._in_flight = self._priced = 0
         self._paid = self._open = 0.0
@@ -251,18 +253,6 @@ class Budget:
         self._rate = 1.0  # the ratio of actual to estimated cost so far
         self.too_low = ""
         """The limit that did not allow even one question, as it was written; "" if there is none."""
-
-    @classmethod
-    def of_flags(
-        cls,
-        max_cost: float | None,
-        max_calls: int | None,
-        part: tuple[float | None, int | None] | None = None,
-    ) -> Budget:
-        """Return the budget of these flags, or of one of several parts, which gets `part` of the limits."""
-        more = " (for all parts)" if part else ""
-        written = f"--max-cost {max_cost or 0:g}{more}", f"--max-calls {max_calls}{more}"
-        return cls(*(part or (max_cost, max_calls)), written)
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
         """Reserve and return a request's estimated cost in US dollars; None if it must wait or costs too much."""
@@ -341,6 +331,7 @@ def check_price(judge: Judge | None, max_cost: float | None) -> None:
         return
     for member in members_of(judge):
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
-            problem = f"--max-cost cannot be checked, since the price of {member.name} is unknown"
-            fix = "write --price 0.15/0.60 (US dollars per million tokens in/out), or use --max-calls"
+            problem = f"{option('--max-cost')} cannot be checked, since the price of {member.name} is unknown"
+            price = option("--price 0.15/0.60", "price=Price(input=0.15, output=0.60)")
+            fix = f"write {price} (US dollars per million tokens in/out), or use {option('--max-calls')}"
             raise InputError(problem, fix=f"{fix}; a model behind OPENAI_BASE_URL has no known price")

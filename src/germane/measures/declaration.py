@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from germane.addons import all_of, find, load
 from germane.clean import some_of
-from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
+from germane.errors import GermaneError, InputError, MeasureError, SourceLocation, option
 from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, Param, define, refuse_commas
 from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
@@ -302,7 +302,7 @@ def needs_judge(graders: Iterable[Grader]) -> list[str]:
 
 def no_judge(names: Sequence[str]) -> InputError:
     """Return the InputError for measures (`names`) that need a judge although no judge is named."""
-    fix = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
+    fix = f"name one: {option('--judge ', 'judge=')}labels | lexical | openai:gpt-4o-mini"
     return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
 
 

@@ -246,7 +246,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], source: str, *, o
         scales = {people.scale[at] for at in rows if people.labelled[at]}
         other = sorted(scales - ({judged} if best else {"graded", "binary"}))
         if other and best:
-            fix = f", or --scale {other[0]}" if other[0] in {"graded", "binary"} else ""
+            fix = f", or the scale {other[0]}" if other[0] in {"graded", "binary"} else ""
             broken[number] = skipped(
                 f"labels=best needs one scale, but people's labels are {other[0]} and the judge's {judged}; "
                 f"use labels=human or labels=judge{fix}"

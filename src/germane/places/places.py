@@ -245,7 +245,7 @@ class Places:
                 self._reasons[position] = f"a person's grade is {level:g} of 3"
             self._set_label(level >= HELPS, "binary", position)
         else:
-            why = f"a grade on the scale {scale} is neither yes nor no: give rel= without --scale binary"
+            why = f"a grade on the scale {scale} is neither yes nor no: give rel= without the scale binary"
             self._level[position], self.failed[position] = None, why
 
     def asks(self, sample: int) -> bool:

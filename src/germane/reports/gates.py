@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from germane.clean import clean, counted
 from germane.encoding import Line, internal
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, SourceLocation, option
 from germane.places.table import Floats
 from germane.reports.summary import (
     LIKE_THESE,
@@ -183,7 +183,6 @@ class Gate:
 UNMEASURED = "nothing was measured"
 SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
-NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
 
 class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
@@ -217,7 +216,8 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
         """Return the result; if a stand-in for a model judged, its outcome is changed to undecided."""
         if not self.stand_in or self.outcome == "undecided":
             return self
-        return self.noting(f"; {NO_DECISION}").replace(outcome="undecided", stand_in=False, decided_by=None)
+        more = f"; judged by a stand-in for a model: decides nothing without {option('--allow-stand-in')}"
+        return self.noting(more).replace(outcome="undecided", stand_in=False, decided_by=None)
 
     def noting(self, more: str) -> GateResult:
         """Return the result with `more` added to its text."""

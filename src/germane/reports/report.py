@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from germane.clean import some_of
 from germane.encoding import Line
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, SourceLocation, option
 from germane.folder.files import SESSION, read_manifest, write_manifest
 from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
@@ -77,7 +77,8 @@ class Report(ReportData):
             file = next((file for file in report.files if file.name == declaring), None)
             if gate.how == "change":
                 if not any(row.gate.startswith(str(gate)) for row in changes):
-                    what = "there is no baseline to compare with: give --baseline REPORT"
+                    give = option("give --baseline REPORT", "use compare(...)")
+                    what = f"there is no baseline to compare with: {give}"
                     changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
             elif file is None:
                 results += check_gate(gate, report.summaries, report.case_scores, report.samples())
@@ -156,7 +157,7 @@ class Report(ReportData):
         try:
             is_own = self.folder is not None and path.resolve() == self.folder.resolve()
             if not force and not is_own:
-                target.refuse_other("name a new folder, or give force=True (--force) to replace it")
+                target.refuse_other("name a new folder, or give force=True to replace it")
             target.start().add(self.tables)
             saved = Report(target.tables, self.manifest, self.verdict, self.summaries)
             saved.given_name = self.given_name

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from germane.clean import fold
-from germane.errors import InputError
+from germane.errors import InputError, option
 from germane.measures.measure import Declared, Measure, declared
 
 Range = tuple[float, float]
@@ -98,9 +98,8 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
             low = high = math.nan
         if not (name.strip() and dots and low < high):
             fix = "write 'cost=0..5', or 'cost=0..' for a range without a largest value"
-            raise InputError(
-                f"--range {text!r} is not of the form MEASURE=LOW..HIGH, with LOW below HIGH", fix=fix
-            )
+            problem = f"{option('--range', 'ranges')} {text!r} is not of the form MEASURE=LOW..HIGH, with LOW below HIGH"
+            raise InputError(problem, fix=fix)
         result[canonical_measure(name)] = low, high
     return result
 
@@ -120,7 +119,8 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
         better = {"yes": True, "true": True, "no": False, "false": False}.get(word.strip().casefold())
         if better is None or not name.strip():
             fix = "write 'helpfulness' if more is better, 'cost=no' if less is better"
-            raise InputError(f"--higher-is-better {text!r} is not of the form MEASURE or MEASURE=no", fix=fix)
+            problem = f"{option('--higher-is-better')} {text!r} is not of the form MEASURE or MEASURE=no"
+            raise InputError(problem, fix=fix)
         result[canonical_measure(name)] = better
     return result
 
@@ -145,7 +145,7 @@ def types_of(
         if higher is not None and exported.setdefault(name, higher) != higher:
             problem = f"for the measure {name}, more is better in one result file and less in another"
             raise InputError(problem, fix="write both files with the same version of the program")
-    for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
+    for flag, names in ((option("--range", "ranges"), ranges), (option("--higher-is-better"), directions)):
         if unknown := next((name for name in names if name not in values), None):
             problem = f"{flag} names the measure {unknown}, which no result file has"
             fix = f"leave out {flag}: report folders need none"
@@ -169,14 +169,15 @@ def types_of(
         if least < span[0] or most > span[1]:
             wrong = least if least < span[0] else most
             problem = f"the measure {name} is {wrong:g} in a result file, outside its range {span[0]:g} to {span[1]:g}"
-            fix = f"give the range, such as --range '{name}=0..100', or correct the value"
+            fix = f"give the range, {option('--range ', 'ranges=')}'{name}=0..100', or correct the value"
             raise InputError(problem, fix=fix)
         if not (known or (name in ranges and name in {*directions, *exported})):
             ends = "without a range" if math.isinf(span[1]) else f"{span[0]:g} to {span[1]:g}"
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)
-    fix = "correct this with --range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
+    fix = f"correct this with {option('--range NAME=LOW..HIGH', 'ranges={NAME: (LOW, HIGH)}')} and "
+    fix += option("--higher-is-better NAME[=no]", "higher_is_better={NAME: False}")
     notes = [
         f"{', '.join(unnamed)}: unknown measure, assumed to be {what}; {fix}"
         for what, unnamed in guesses.items()

@@ -13,7 +13,7 @@ from msgspec import structs
 from germane.addons import absent
 from germane.clean import counted, fold
 from germane.encoding import encode, encode_record
-from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.errors import InputError, Invalid, SourceLocation, describe, option
 from germane.samples.cells import CellCounts, TableRow, is_joined_ids, read_cell, yes_no
 from germane.samples.contexts import without_errors
 from germane.samples.fields import FIELDS, IDS, SPELLINGS, KeyPlan, converted
@@ -195,7 +195,8 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
             fields = ", ".join(map(repr, list(row)[:10]))
             wrong.problem += f"; its fields are {fields}"
             others = ", ".join(FIELDS["query"].names)
-            wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: --columns query=NAME"
+            columns = option("--columns ", "columns: ")
+            wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: {columns}query=NAME"
             if owner := absent("readers", *map(fold, row)):
                 need = f"exports of traces need the add-on {owner}, which is not installed"
                 wrong.fix = f"write samples: {need}"

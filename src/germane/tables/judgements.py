@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType, convert, to_builtins
 
 from germane.clean import counted
 from germane.encoding import Line, digest, encode, internal
+from germane.errors import option
 from germane.tables.scores import SampleKey
 from germane.types import NOTHING, Json, Judgement, Usage
 
@@ -199,7 +200,7 @@ class JudgeLine(Line, rename=internal("identity")):
             words.append(counted(self.requests, "request"))
             about = "about " if self.estimated else ""
             words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
-            unknown = "price unknown (--price)"
+            unknown = f"price unknown ({option('--price', 'price=')})"
             words.append(unknown if self.cost_usd is None else f"{about}${self.cost_usd:.4f}")
         if self.errors:
             words.append(f"{self.errors} failed")

@@ -206,8 +206,8 @@ class TestReasoningContent:
     @pytest.mark.parametrize(
         ("field", "text", "setting"),
         [
-            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "reasoning_effort=none"),
-            ("reasoning", "Let me think about the passage.", "reasoning_effort=none"),
+            ("reasoning_content", '{"reasoning": "r", "grade": 2}', '{"reasoning_effort": "none"}'),
+            ("reasoning", "Let me think about the passage.", '{"reasoning_effort": "none"}'),
         ],
     )
     def test_an_answer_in_the_wrong_place_names_the_setting(

@@ -20,7 +20,15 @@ from typing import Any
 
 from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
-from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
+from germane.errors import (
+    GermaneError,
+    InputError,
+    Interrupted,
+    JudgeError,
+    MissingPart,
+    command,
+    install_extra,
+)
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import Callbacks, new_folder, run
 from germane.evaluation.session import keeps_answers, open_ledger
@@ -110,7 +118,8 @@ def run_part(
         own: dict[str, Json] = {"folder": str(folder), "part": str(share), "engine": None}
         made = {**options, **own, "outputs": [], "store": None}
         write_manifest(folder, {"created": now(), "cwd": str(cwd), "options": made}, "running")
-    run(spec.but(resume=folder), whole=whole)
+    with command():
+        run(spec.but(resume=folder), whole=whole)
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:

@@ -80,7 +80,7 @@ def draft(
     store = open_ledger(None if spec.no_cache else ledger_address(spec.ledger), replay)
 
     async def run() -> Drafter:
-        budget, judges = Budget.of_flags(spec.max_cost, spec.max_calls), {"draft": author}
+        budget, judges = Budget(spec.max_cost, spec.max_calls), {"draft": author}
         async with Asker(
             lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replay or ""
         ) as asking:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from germane.clean import blank
 from germane.encoding import replace_surrogates
-from germane.errors import AnswerError, describe
+from germane.errors import AnswerError, describe, option
 from germane.questions.fusing import Ask
 from germane.types import Json
 
@@ -259,7 +259,10 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
         if reasoned and not text.strip() and finish not in _CUT:
             problem = f"the answer is empty, since the model put all of its text into {reasoned}"
-            problem += "; ask with --model-parameter reasoning_effort=none"
+            less = option(
+                "--model-parameter reasoning_effort=none", 'parameters={"reasoning_effort": "none"}'
+            )
+            problem += f"; ask with {less}"
     return Completion(text, finish in _CUT, _text(body.get("model")), problem, refusal, *tokens_in(body))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from germane.errors import AnswerError, JudgeError, LimitReached
+from germane.errors import AnswerError, JudgeError, LimitReached, option
 from germane.judges.client.chat import (
     BYTES_PER_TOKEN,
     PROMPT,
@@ -327,7 +327,11 @@ class ModelClient:
                 capabilities.token_limits = False
                 return
             if call.room or not too_long:
-                fix = "use another model" if call.room else "set a lower --model-parameter max_tokens=N"
+                fix = (
+                    "use another model"
+                    if call.room
+                    else f"set a lower {option('--model-parameter max_tokens=N', 'max_output_tokens')}"
+                )
                 problem = f"the endpoint does not allow answers of up to {call.limit:,} tokens ({why})"
                 raise GaveUp(f"{problem}; {fix}")
         if too_long:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from germane.clean import mask_urls
-from germane.errors import InputError, JudgeError, MissingKey
+from germane.errors import InputError, JudgeError, MissingKey, option
 from germane.judges.client.retry import check_number
 from germane.samples.files import check_unmasked, nearest
 
@@ -160,7 +160,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     if not (value or provider.url):
         raise InputError(
             f"the provider {provider_name} has no default base URL",
-            fix=f"set {provider.base}, or give --base-url http://HOST:PORT/v1",
+            fix=f"set {provider.base}, or give {option('--base-url')}, such as http://HOST:PORT/v1",
         )
     base = _tidy(value, provider) if value else provider.url
     same_host = urlsplit(base)[:2] == urlsplit(provider.url)[:2]
@@ -174,7 +174,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     if provider.extra and not service.trusted:  # its library itself reads keys from the environment
         raise InputError(
             f"the judge {provider_name} has a URL from a file, to which your API key would be sent",
-            fix=f"set {provider.base} or give --base-url",
+            fix=f"set {provider.base} or give {option('--base-url')}",
         )
     return service
 
