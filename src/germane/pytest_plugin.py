@@ -159,7 +159,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
         text = render_plain(session.report, width)
         terminalreporter.write_line(
-            text.replace("nothing without allow_stand_in", "nothing without --germane-allow-stand-in")
+            text.replace("(unless allow_stand_in", "(unless --germane-allow-stand-in")
         )
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)

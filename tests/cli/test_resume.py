@@ -10,6 +10,7 @@ import pytest
 
 from germane.types import Json
 from tests.cli.conftest import Cli, committed, started, wait_for, write_jsonl
+from tests.command import Ran
 from tests.server import Act, Asked, ModelServer, by_overlap
 
 SAMPLES = 24
@@ -145,6 +146,37 @@ def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     assert [row["status"] for row in ran.json["scores"]] == ["ok"] * 6
     assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
+
+
+def test_a_changed_target_does_not_continue_another_ones_answers(inside: Cli, tmp_path: Path) -> None:
+    """A report is of one system; what changes no answer may change, and all if none was stored."""
+    (tmp_path / "app.py").write_text(
+        "import os\n"
+        "def answer(query):\n"
+        "    if os.path.exists('down') and query != os.environ['UP']:\n"
+        "        raise OSError('down')\n"
+        "    return [{'id': query}]\n"
+        "other = answer\n"
+    )
+    write_jsonl(tmp_path / "q.jsonl", *({"id": n, "query": n, "qrels": {n: 1}} for n in ("q1", "q2")))
+
+    def ask(function: str, *words: str, workers: int = 1, up: str = "q1") -> Ran:
+        entry = f"{{name: mine, provider: python, function: 'app:{function}', path: ., workers: {workers}}}"
+        (tmp_path / "targets.yaml").write_text(f"targets: [{entry}]\n")
+        return inside("run", *words, env={"UP": up})
+
+    begun = ("q.jsonl", "--target", "mine", "-m", "RR", "-o")
+    (tmp_path / "down").touch()
+    for report, up in (("one", "q1"), ("none", "")):
+        assert ask("answer", *begun, report, up=up).code == 3
+    (tmp_path / "down").unlink()
+    before = (tmp_path / "one" / "manifest.json").read_bytes()
+    refused = ask("other", "--resume", "one")
+    assert refused.code == 2
+    assert "targets.yaml:1:11: the target mine has changed since" in refused.err
+    assert (tmp_path / "one" / "manifest.json").read_bytes() == before
+    assert ask("other", "--resume", "none").code == 0
+    assert ask("answer", "--resume", "one", workers=3).code == 0
 
 
 @pytest.mark.parametrize(

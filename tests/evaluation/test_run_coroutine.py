@@ -3,19 +3,27 @@
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from germane.judging.caller import run_coroutine
-from tests.server import ModelServer
+from tests.server import Act, Asked, ModelServer
 
 NOTEBOOK = """
-import asyncio, sys, threading
+import asyncio, signal, sys, threading
 from germane import evaluate
 from germane.judges import LLMJudge
 
 rows = [{"id": str(n), "query": f"what is {n}", "contexts": [f"it is {n}"]} for n in range(120)]
+
+def told(*signal_and_frame):
+    print("told", flush=True)
+    signal.default_int_handler(*signal_and_frame)
+
+signal.signal(signal.SIGINT, told)
 
 async def cell():
     try:
@@ -34,7 +42,14 @@ def test_an_interrupted_cell_stops_asking(tmp_path: Path) -> None:
     file = tmp_path / "notebook.py"
     file.write_text(NOTEBOOK)
 
-    with ModelServer(latency=0.5) as server:
+    release = threading.Event()
+
+    def answer(_: Asked) -> Act:
+        if server.count > 5:  # what is in flight is held until the signal has arrived
+            release.wait(60)
+        return Act()
+
+    with ModelServer(answer) as server:
         cell = subprocess.Popen(
             [sys.executable, str(file), server.url],
             stdout=subprocess.PIPE,
@@ -43,11 +58,15 @@ def test_an_interrupted_cell_stops_asking(tmp_path: Path) -> None:
             env={"OPENAI_API_KEY": "k", "PATH": ""},
         )
         while server.count < 6 and cell.poll() is None:
-            pass
+            time.sleep(0.01)
         cell.send_signal(signal.SIGINT)
+        assert cell.stdout is not None
+        assert cell.stdout.readline() == "told\n"
+        time.sleep(0.5)
+        release.set()
         said, _ = cell.communicate(timeout=30)
     assert said.splitlines() == ["interrupted; []", "the kernel lives"]
-    assert server.count <= 12
+    assert server.count <= 9  # five answers, and four in flight
 
 
 def test_what_the_coroutine_raises_is_raised() -> None:

@@ -201,7 +201,7 @@ class _Run:
             self.callbacks.note(self.plan.defaults)
         if self.plan.asks_targets:
             self.cases = list(self.plan.chosen())
-        check_targets(self.cases or ())
+        self.digests = check_targets(self.cases or (), Path(self.spec.resume or ""), self.stored)
         if self.spec.until:
             from germane.evaluation.sampling import Stages, goals_of  # few runs need it
 
@@ -384,6 +384,8 @@ class _Run:
         ledger = None if spec.no_cache or spec.replay else ledger
         options = {**spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
+        if self.digests:
+            fields["target_digests"] = self.digests
         if warnings := list(map(str, plan.notices)):
             fields["warnings"] = warnings
         if len(plan.paths) > 1 and plan.files:

@@ -240,7 +240,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
     dict[str, list[str]]: ("reads",),
     dict[str, dict[str, Any]]: ("asked", "beside", "references"),
     dict[str, Any]: ("command", "left_out", "options", "part", "places", "sampled", "settings", "until"),
-    dict[str, Any] | None: ("judge", "targets", "verdict"),
+    dict[str, Any] | None: ("judge", "target_digests", "targets", "verdict"),
     list[dict[str, Any]]: ("changes", "sessions"),
     list[list[_GraderEntry]]: ("graders",),
     list[Any]: ("eval_files", "gates"),

@@ -156,8 +156,7 @@ class Gate:
     @classmethod
     def of_stored(cls, row: Json) -> Gate:
         """Return the gate that `stored` wrote into a manifest."""
-        text, file = (row, None) if isinstance(row, str) else row
-        return cls.parse(text, None if file is None else SourceLocation(file))
+        return cls.parse(row) if isinstance(row, str) else cls.parse(row[0], SourceLocation(row[1]))
 
     def __str__(self) -> str:
         measured = f"{self.measure}{self.share}"
@@ -216,7 +215,8 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
         """Return the result; if a stand-in for a model judged, its outcome is changed to undecided."""
         if not self.stand_in or self.outcome == "undecided":
             return self
-        more = f"; judged by a stand-in for a model: decides nothing without {option('--allow-stand-in')}"
+        given = option("--allow-stand-in")
+        more = f"; judged by a stand-in for a model, which decides nothing (unless {given} is given)"
         return self.noting(more).replace(outcome="undecided", stand_in=False, decided_by=None)
 
     def noting(self, more: str) -> GateResult:

@@ -98,7 +98,7 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
             low = high = math.nan
         if not (name.strip() and dots and low < high):
             fix = "write 'cost=0..5', or 'cost=0..' for a range without a largest value"
-            problem = f"{option('--range', 'ranges')} {text!r} is not of the form MEASURE=LOW..HIGH, with LOW below HIGH"
+            problem = f"{option('--range', 'ranges')} {text!r} is not MEASURE=LOW..HIGH, with LOW below HIGH"
             raise InputError(problem, fix=fix)
         result[canonical_measure(name)] = low, high
     return result

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import structs
 
+from germane.encoding import digest
 from germane.errors import InputError, TargetError, excerpt
 from germane.folder.files import TableFile, object_in, sync
 from germane.folder.tables import StoredTables
@@ -207,13 +208,40 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
     return targets
 
 
-def check_targets(cases: Iterable[PlannedCase]) -> None:
-    """Raise InputError if a target of these cases is unknown, or live but from a file that is not trusted."""
-    for name, file in dict.fromkeys(planned.system for planned in cases):
-        if file is not None:
-            from germane.targets.targetsfile import check_asked  # most evaluations do not need this import
+_NO_ANSWER = {
+    "name",
+    "description",
+    "models",
+    "workers",
+    "timeout",
+    "timeout_seconds",
+    "verbose",
+    "healthcheck",
+}
+"""The settings of a target that do not change its answers."""
 
-            check_asked(name, file)
+
+def check_targets(cases: Sequence[PlannedCase], folder: Path, stored: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return a digest of the settings of each target of these cases, by its name.
+
+    `stored` is the manifest in `folder` of the evaluation that is resumed. Raises InputError if a target is
+    unknown, is live but from a file that is not trusted, or has changed although its answers are stored.
+    """
+    digests, before = dict[str, str](), stored.get("target_digests") or {}
+    for name, file in dict.fromkeys(planned.system for planned in cases):
+        if file is None:
+            continue
+        from germane.targets.targetsfile import check_asked  # most evaluations do not need this import
+
+        entry, *_ = check_asked(name, file)
+        digests[name] = digest({key: of for key, of in entry.json().items() if key not in _NO_ANSWER})
+        if before.get(name, digests[name]) != digests[name]:
+            answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
+            if any(planned.target == name and answers.answered(planned) for planned in cases):
+                problem = f"the target {name} has changed since this evaluation stored answers of it"
+                fix = "undo the change, or run without --resume: a report is of one system"
+                raise InputError(problem, fix=fix, place=entry.location)
+    return digests
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:

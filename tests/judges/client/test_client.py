@@ -90,9 +90,8 @@ class TestAskedToWait:
         act = Act(status=429, headers={"retry-after": told})
         reply, server = one(*[act] * 99, retry=RetryPolicy(deadline=1, backoff=0.2))
         assert reply.error is not None
-        assert reply.error.startswith(
-            ("asked to wait", "no answer within 1 s")
-        )  # at the deadline a request may be out
+        # at the deadline a request may be out: it had what was left of the second
+        assert reply.error.startswith(("asked to wait", "no answer within"))
         assert server.count < 30
 
     def test_who_always_says_the_same_is_asked_less_and_less(self) -> None:

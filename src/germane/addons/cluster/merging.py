@@ -252,8 +252,9 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
     if "eval_files" in first:
         counts = zip(*(m["eval_files"] for m in manifests), strict=True)
         made["eval_files"] = [[same[0][0], sum(count for _, count in same)] for same in counts]
-    if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
-        made["targets"] = targets
+    for entry in ("targets", "target_digests"):
+        if found := {name: of for m in manifests for name, of in (m.get(entry) or {}).items()}:
+            made[entry] = found
     sessions = chain.from_iterable(m.get("sessions", ()) for m in manifests)
     if ordered := sorted(sessions, key=itemgetter("at")):
         made["sessions"] = ordered

@@ -206,7 +206,7 @@ class ModelClient:
             decision = decide(status, headers, secrets.mask(raw), worked=self._worked)
         except TimeoutError:
             self._concurrency.throttled(call.sent)
-            decision = RetryDecision("retry", f"no answer within {seconds:.3g} s (--timeout)")
+            decision = RetryDecision("retry", f"no answer within {seconds:.3g} s ({option('--timeout')})")
         except TransportError as error:
             decision = RetryDecision("retry", str(error))
         finally:
