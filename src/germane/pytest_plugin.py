@@ -41,17 +41,11 @@ _WORKER = "germane"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the plugin's options, such as `--germane-report`, to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
-    report = (
-        "write the report of the recorded samples to a folder or a file (.html .json .md ...); repeatable"
-    )
+    report = "write the report of the recorded samples to a folder or file (.html .json .md ...); repeatable"
     group.addoption("--germane-report", metavar="PATH", action="append", default=[], help=report)
-    gate = (
-        "fail the session if this gate fails, e.g. 'lower(RR)>=0.8'; repeatable; ini setting: germane_gates"
-    )
+    gate = "fail the session if this gate fails, e.g. 'lower(RR)>=0.8'; repeatable; in the ini: germane_gates"
     group.addoption("--germane-gate", metavar="GATE", action="append", default=[], help=gate)
-    stand_in = (
-        "decide gates although the judge was lexical, a stand-in for a model; default: they are undecided"
-    )
+    stand_in = "decide gates although the judge was lexical, a stand-in for a model; default: undecided"
     group.addoption("--germane-allow-stand-in", action="store_true", help=stand_in)
     parser.addini("germane_gates", "gates on the recorded samples, one per line", type="linelist", default=[])
 

@@ -278,9 +278,7 @@ def _value_of(flag: Flag, text: str) -> Any:
         raise InputError(problem, fix="name a file (--json and --trec print on stdout)")
     if flag.kind is Path and "://" in text and flag.at_url != "kept":
         if flag.at_url == "refused":
-            problem = (
-                f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(text)}"
-            )
+            problem = f"{flag.long.strip('.')} is written to, so it is a local path, not {mask_urls(text)}"
             raise InputError(problem, fix="name a local path")
         from germane.samples.files import local  # not at the top: most commands name none
 

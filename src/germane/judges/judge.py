@@ -429,9 +429,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
                 break
             used: list[Any] = [reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens]
             if not all(isinstance(number, int) and 0 <= number < 1 << 53 for number in used):
-                wrong = (
-                    f"the usage of a reply must be whole numbers of requests and tokens, not {tuple(used)}"
-                )
+                wrong = f"a reply's usage must be whole numbers of requests and tokens, not {tuple(used)}"
                 break
     except AnswerError as error:
         wrong = str(error)

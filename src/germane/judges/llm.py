@@ -109,10 +109,8 @@ class LLMJudge(Judge):
             self.temperature, concurrency = None, concurrency or self._own.at_once
             self.kept = bool(self.service.model)
         if headers and not self.service.trusted:
-            raise InputError(
-                "headers are not sent to the URL of a judge that is named in a file",
-                fix=f"give the URL as {option('--base-url')}",
-            )
+            problem = "headers are not sent to the URL of a judge that is named in a file"
+            raise InputError(problem, fix=f"give the URL as {option('--base-url')}")
         check_headers(headers or {})
         self.name, self.prompts, self.retry = self.service.name, Prompts(prompts), retry or RetryPolicy()
         # a token limit among the parameters replaces max_output_tokens; its name there is the first to be tried

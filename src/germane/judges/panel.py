@@ -67,16 +67,12 @@ class PanelJudge(Judge):
 
     def __init__(self, members: Sequence[Judge]) -> None:
         if len(members) < 2:
-            raise InputError(
-                f"a panel needs at least two judges, but {len(members)} was given",
-                fix="name several judges, or write repeat=3 to ask one judge three times",
-            )
+            fix = "name several judges, or write repeated(judge, 3) to ask one judge three times"
+            raise InputError(f"a panel needs at least two judges, but {len(members)} was given", fix=fix)
         members = tuple(map(with_defaults, members))
         if any(isinstance(member, LabelsJudge) for member in members):
-            raise InputError(
-                "the judges labels and gold cannot be members of a panel",
-                fix="leave them out; `germane audit` compares a judge with labels",
-            )
+            fix = "leave them out; `germane audit` compares a judge with labels"
+            raise InputError("the judges labels and gold cannot be members of a panel", fix=fix)
         self.members = members
         self._names = _names(members)
         self.name = f"majority of {', '.join(self._names)}"

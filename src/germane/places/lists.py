@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from germane.clean import blank
 from germane.encoding import relevance_items
-from germane.errors import InputError, option
+from germane.errors import InputError
 from germane.tables.labels import LabelBook
 from germane.types import Context, Json, Sample, Scale
 
@@ -144,9 +144,7 @@ class Settings:
         """
         if scale == "binary" and rubric not in {None, "trec"}:
             problem = f"the rubric {rubric} words the grades 0 to 3, but the scale binary asks for yes or no"
-            raise InputError(
-                problem, fix=f"leave out either {option('--rubric')} or {option('--scale binary')}"
-            )
+            raise InputError(problem, fix="leave out either the rubric or the scale binary")
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod

@@ -112,9 +112,7 @@ class ScoreTerms:
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
-            people = (
-                [counted(vote.answer, vote.scale) for vote in person] for person in book.by_person(item)
-            )
+            people = ([counted(vote.answer, vote.scale) for vote in votes] for votes in book.by_person(item))
             votes = [fsum(person) / len(person) for person in people]
             votes += [unsure] * book.unsure(item)
             shares.append(fsum(votes) / len(votes) if votes else nan)

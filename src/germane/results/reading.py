@@ -269,7 +269,7 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
         fields = _fields(line)
         if len(fields) != 3:
             problem = (
-                f"this line has {counted(len(fields), 'field')}, but trec_eval -q and ir_measures print three"
+                f"this line has {counted(len(fields), 'field')}; trec_eval -q and ir_measures print three"
             )
             raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
         if fields[0] == "runid":
