@@ -27,13 +27,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 __all__ = [
+    "COMMANDS",
     "EXIT_SIGPIPE",
     "AnswerError",
     "AskedLater",
@@ -51,7 +50,6 @@ __all__ = [
     "NoneAnswered",
     "SourceLocation",
     "TargetError",
-    "command",
     "describe",
     "install_extra",
     "option",
@@ -59,18 +57,8 @@ __all__ = [
 
 EXIT_SIGPIPE = 141
 """128 + SIGPIPE: the exit code of a program whose stdout was closed by its reader (`| head`)."""
-_COMMANDS = list[bool]()
-"""Not empty while a command line runs."""
-
-
-@contextmanager
-def command() -> Iterator[None]:
-    """Return a context in which `option` names flags, because a command line runs."""
-    _COMMANDS.append(True)
-    try:
-        yield
-    finally:
-        _COMMANDS.pop()
+COMMANDS = list[str]()
+"""The running command line, whose flags `option` names; empty in Python."""
 
 
 def option(flag: str, argument: str = "") -> str:
@@ -78,7 +66,7 @@ def option(flag: str, argument: str = "") -> str:
 
     Without `argument`, that of `--across-judges` is `across_judges`.
     """
-    return flag if _COMMANDS else argument or flag.removeprefix("--").replace("-", "_")
+    return flag if COMMANDS else argument or flag.removeprefix("--").replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True, order=True)

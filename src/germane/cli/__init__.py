@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from germane.clean import CleanStream, clean_lines
-from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached, command
+from germane.errors import COMMANDS, EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
 __all__ = ["main"]
 
@@ -38,6 +38,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         setattr(sys, name, CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ))
+    COMMANDS.append("germane")
     try:
         code = _exit_code(call)
         try:
@@ -47,6 +48,7 @@ def main() -> None:
             code = code or _report_error(error)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest
     finally:
+        COMMANDS.pop()
         for name, stream in earlier.items():
             if isinstance(getattr(sys, name), CleanStream):
                 setattr(sys, name, stream)
@@ -59,8 +61,7 @@ def _exit_code(call: Callable[[Sequence[str]], int]) -> int:
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"
     try:
-        with command():
-            return call(words)
+        return call(words)
     except SystemExit as done:
         return int(done.code or 0)
     except KeyboardInterrupt:

@@ -62,10 +62,8 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
         raise InputError("several run files need gold labels", fix="give --qrels GOLD, or name one report")
     for name in ("format", "qrels_format", "columns", "doc_id"):
         if getattr(chosen, name):
-            raise InputError(
-                f"--{name.replace('_', '-')} is for run files, which need gold labels",
-                fix="give --qrels GOLD",
-            )
+            fix = "give --qrels GOLD"
+            raise InputError(f"--{name.replace('_', '-')} is for run files, which need gold labels", fix=fix)
     if path.is_dir():
         return stages_of(find_report(path).samples(), rel=chosen.rel, k=chosen.k)
     if path.exists() and suffix_of(path) not in READERS:

@@ -138,10 +138,8 @@ def with_defaults(judge: Any) -> Judge:
                 fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from a prompt to a string, or a list of these',
             )
         if lacking:
-            raise InputError(
-                f"the judge {judge!r} has no attribute {lacking[0]!r}",
-                fix="define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge",
-            )
+            fix = "define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge"
+            raise InputError(f"the judge {judge!r} has no attribute {lacking[0]!r}", fix=fix)
         result = Judge()
         copy_settings(judge, result)
     name: Any = result.name

@@ -100,10 +100,8 @@ class LLMJudge(Judge):
         else:
             sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
             if unsent := next((option for option, value in sent.items() if value), None):
-                raise InputError(
-                    f"the option {unsent} has no effect on a function or chat model of your own",
-                    fix=f"leave {unsent} out and set it in the model itself",
-                )
+                problem = f"the option {unsent} has no effect on a function or chat model of your own"
+                raise InputError(problem, fix=f"leave {unsent} out and set it in the model itself")
             self._own = FunctionTransport(spec, name)
             self.service = self._own.service
             self.temperature, concurrency = None, concurrency or self._own.at_once
@@ -244,10 +242,8 @@ class LLMJudge(Judge):
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._calls:
-                raise InputError(
-                    f"the judge {self.name} is in use in another thread or event loop",
-                    fix=f'make a judge for each thread, or pass its name: judge="{self.name}"',
-                )
+                fix = f'make a judge for each thread, or pass its name: judge="{self.name}"'
+                raise InputError(f"the judge {self.name} is in use in another thread or event loop", fix=fix)
             self._loop, self._client = loop, None  # its connections belong to the other loop
         call = GroupCall(self.ready(), self.prompts, self.fused(questions))
         if not self._calls and "price" not in self.__dict__:

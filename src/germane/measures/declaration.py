@@ -130,17 +130,13 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
         if FILE_MARK not in text:
             refuse_commas(text)
         if leftover := _WORD.sub("", text).strip():
-            raise MeasureError(
-                f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} is unmatched",
-                fix="write one pair of parentheses: NAME(param=value)@10",
-            )
+            problem = f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} is unmatched"
+            raise MeasureError(problem, fix="write one pair of parentheses: NAME(param=value)@10")
         for word in _WORD.findall(text):
             measure = find_measure(word, folder)
             if measure.definition.family == "graded":
-                raise MeasureError(
-                    f"{word} is a grader, not a measure",
-                    fix="list it under graders in an eval file, with its options",
-                )
+                fix = "list it under graders in an eval file, with its options"
+                raise MeasureError(f"{word} is a grader, not a measure", fix=fix)
             result[measure] = None
     return tuple(result)
 

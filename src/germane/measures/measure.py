@@ -301,10 +301,8 @@ class Measure:
                 checked[name] = checked_value
         source = checked.get("labels", definition.labels)
         if source not in definition.sources:
-            raise MeasureError(
-                f"{definition.name} cannot be computed over labels={source}: {definition.refusal}",
-                fix=f"write {definition.name}(labels=gold)",
-            )
+            problem = f"{definition.name} cannot be computed over labels={source}: {definition.refusal}"
+            raise MeasureError(problem, fix=f"write {definition.name}(labels=gold)")
         if definition.family == "ranked" and "ideal" in definition.params and source != "gold":
             if options.get("ideal") == "all":
                 raise MeasureError(

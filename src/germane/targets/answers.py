@@ -208,16 +208,7 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
     return targets
 
 
-_NO_ANSWER = {
-    "name",
-    "description",
-    "models",
-    "workers",
-    "timeout",
-    "timeout_seconds",
-    "verbose",
-    "healthcheck",
-}
+_NO_ANSWER = ("description", "models", "timeout", "timeout_seconds", "workers")
 """The settings of a target that do not change its answers."""
 
 

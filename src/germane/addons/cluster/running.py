@@ -21,12 +21,12 @@ from typing import Any
 from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
 from germane.errors import (
+    COMMANDS,
     GermaneError,
     InputError,
     Interrupted,
     JudgeError,
     MissingPart,
-    command,
     install_extra,
 )
 from germane.evaluation.plan import Plan
@@ -118,8 +118,8 @@ def run_part(
         own: dict[str, Json] = {"folder": str(folder), "part": str(share), "engine": None}
         made = {**options, **own, "outputs": [], "store": None}
         write_manifest(folder, {"created": now(), "cwd": str(cwd), "options": made}, "running")
-    with command():
-        run(spec.but(resume=folder), whole=whole)
+    COMMANDS.append("germane run")  # this process has no other purpose
+    run(spec.but(resume=folder), whole=whole)
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:

@@ -158,10 +158,8 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         port = "" if scheme or re.search(r":\d+\Z", address) else ":11434"
         value = f"{scheme or 'http'}://{address}{port}{slash}{path}"
     if not (value or provider.url):
-        raise InputError(
-            f"the provider {provider_name} has no default base URL",
-            fix=f"set {provider.base}, or give {option('--base-url')}, such as http://HOST:PORT/v1",
-        )
+        fix = f"set {provider.base}, or give {option('--base-url')}, such as http://HOST:PORT/v1"
+        raise InputError(f"the provider {provider_name} has no default base URL", fix=fix)
     base = _tidy(value, provider) if value else provider.url
     same_host = urlsplit(base)[:2] == urlsplit(provider.url)[:2]
     service = Service(
@@ -172,10 +170,8 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         trusted=trusted or bool(base_url) or not url or same_host,
     )
     if provider.extra and not service.trusted:  # its library itself reads keys from the environment
-        raise InputError(
-            f"the judge {provider_name} has a URL from a file, to which your API key would be sent",
-            fix=f"set {provider.base} or give {option('--base-url')}",
-        )
+        problem = f"the judge {provider_name} has a URL from a file, to which your API key would be sent"
+        raise InputError(problem, fix=f"set {provider.base} or give {option('--base-url')}")
     return service
 
 
@@ -187,10 +183,8 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """Raise InputError if a header cannot be sent. The message omits its value, because it may be a key."""
     for name, value in headers.items():
         if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and re.fullmatch(r"[\t -~]*", value)):
-            raise InputError(
-                f"the name or value of the header {name!r} has characters that HTTP does not allow",
-                fix="write NAME=VALUE in printable ASCII, as x-team=search",
-            )
+            problem = f"the name or value of the header {name!r} has characters that HTTP does not allow"
+            raise InputError(problem, fix="write NAME=VALUE in printable ASCII, as x-team=search")
 
 
 def _tidy(url: str, provider: Provider) -> str:

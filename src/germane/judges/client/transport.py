@@ -152,10 +152,8 @@ class FunctionTransport:
     def __init__(self, model: OwnModel, name: str | None = None) -> None:
         self._chats = callable(getattr(model, "invoke", None)) or callable(getattr(model, "ainvoke", None))
         if isinstance(model, type) or not (callable(model) or self._chats):
-            raise InputError(
-                f"{model!r} is not a function or chat model",
-                fix="pass a function that takes a prompt and returns a string, or a LangChain chat model",
-            )
+            fix = "pass a function that takes a prompt and returns a string, or a LangChain chat model"
+            raise InputError(f"{model!r} is not a function or chat model", fix=fix)
         if name is not None and not name.strip():
             raise InputError("the name of a judge is empty", fix='write name="my-model"')
         kind = getattr(model, "__name__", None) or type(model).__name__
