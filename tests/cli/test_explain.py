@@ -108,3 +108,19 @@ def test_the_first_of_much_missing_gold_is_named(inside: Cli, tmp_path: Path) ->
     assert "missing gold: d50 (grade 2), d0 (grade 1)" in printed
     assert "d18 (grade 1) and 40 more" in printed
     assert len(inside("explain", "r", "q", "--json").json["missing"]) == 60
+
+
+def test_labels_of_two_people_are_not_two_searches(inside: Cli, tmp_path: Path) -> None:
+    """The strip has a sign per passage, and the reason counts labels."""
+    data = write_jsonl(
+        tmp_path / "s.jsonl", {"id": "q1", "query": "tides?", "contexts": ["one", "two", "three"]}
+    )
+    assert inside("run", data, "-m", "context_precision@3", "--judge", "lexical", "-o", "r").code == 0
+    for who, keys in (("ann", "331"), ("bob", "310")):
+        assert inside("label", "r", "--who", who, stdin=keys).code == 0
+    assert inside("score", "r", "-m", "P(labels=human)@3", "-o", "p").code == 0
+    (line,) = (line for line in inside("report", "p").out.splitlines() if line.endswith("q1  tides?"))
+    assert len(line.split()[1]) == 3
+    assert (
+        "3/6 labels of 2 people relevant, P(labels=human)@3 score: 0.50" in inside("explain", "p", "q1").out
+    )

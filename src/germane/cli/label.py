@@ -141,8 +141,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str)
             except KeyboardInterrupt:
                 print()
                 again = shlex.join(["germane", *sys.argv[1:]])
-                stored = f"answers stored: {session.done}; continue with: {again}"
-                raise Interrupted(stored) from None
+                raise Interrupted(f"answers stored: {session.done}; continue with: {again}") from None
             print(f"\n{session.done} of {session.total} labelled by {clean(session.who)}")
             now = corrections.with_labels(report.labels())
             judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
@@ -175,11 +174,8 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
         print(key if key.isprintable() else "")
         if key == "q":
             return False
-        if key in ("yn10" if binary else "0123"):
-            session.answer(key in "y1" if binary else int(key))
-            return True
-        if key == "u":
-            session.answer(None)
+        if key in ("yn10u" if binary else "0123u"):
+            session.answer(None if key == "u" else key in "y1" if binary else int(key))
             return True
         if key == "z":
             if session.undo():

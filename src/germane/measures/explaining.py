@@ -73,14 +73,16 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
     """Return the explanation of a ranked measure's score for the sample with this index in `places`."""
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
-    rankings = places.spans_of(sample, measure.depth)
-    several = len(rankings) > 1
-    for call, span in enumerate(rankings, 1):
+    rankings, people = places.spans_of(sample, measure.depth), places.copies(sample)
+    several, searches = len(rankings) > people, len(rankings) // people
+    for number, span in enumerate(rankings):
+        person, call = divmod(number, searches)
         count, below = 0, False
         for rank, at in enumerate(span, 1):
-            check = _check(rank, places, at, measure, call if several else 0)
+            check = _check(rank, places, at, measure, call + 1 if several else 0)
             relevant = check["relevant"]
-            where = f"Call {call}, position {rank}" if several else f"Position {rank}"
+            where = f"Call {call + 1}, position {rank}" if several else f"Position {rank}"
+            where = f"Person {person + 1}, {where.lower()}" if people > 1 else where
             word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[relevant]
             why = f" - {check['reasoning']}" if check["reasoning"] else ""
             (hits if relevant else misses).append(f"{where}: {word}{why}")
@@ -91,12 +93,13 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
             checks.append(check)
             working.append(FrozenDict(rank=rank, relevant=relevant, precision=count / rank))
     if several and checks:
-        misses += [f"Call {n}: {NO_CONTEXT}" for n, span in enumerate(rankings, 1) if not span]
+        misses += [f"Call {n}: {NO_CONTEXT}" for n, span in enumerate(rankings[:searches], 1) if not span]
     if not checks and measure.name == "context_precision":
         reasoning = CANNOT
     else:
         why = f" ({outcome.why})" if outcome.why and outcome.value is not None else ""
-        reasoning = f"{len(hits)}/{len(checks)} chunks relevant, {_score(measure, outcome)}{why}"
+        what = "chunks relevant" if people == 1 else f"labels of {people} people relevant"
+        reasoning = f"{len(hits)}/{len(checks)} {what}, {_score(measure, outcome)}{why}"
     value, band = outcome.value, ""
     if value is not None and measure.name in _BANDS:
         bands = _BANDS[measure.name].items()

@@ -377,6 +377,11 @@ class Places:
             range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
 
+    def copies(self, sample: int) -> int:
+        """Return the number of copies of a sample's lists: one per person if several people labelled it."""
+        lists = len(rankings(self.samples[sample], final=self.choice.final))
+        return max((self.rows[sample + 1] - self.rows[sample]) // max(lists, 1), 1)
+
     def read(self, sample: int, depth: int | None) -> list[int]:
         """Return the rows of the first `depth` passages (None = all) of each list of a sample."""
         return [at for span in self.spans_of(sample, depth) for at in span]

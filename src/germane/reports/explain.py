@@ -65,7 +65,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     if not scores:
         return
     names = (scores[0].type, *(summary.type for summary in report.summaries))
-    measures = (measure for measure in map(known_measure, names) if measure is not None)
+    measures = filter(None, map(known_measure, names))
     measure = next((measure for measure in measures if measure.definition.family == "ranked"), None)
     samples = report.samples_of({score.key for score in scores})
     signs = dict[SampleKey, str]()
@@ -77,15 +77,18 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         StoredAnswers(report.tables.judgements_of(items) if items else ()).label(places)
         least = least_level(measure)
         for number, key in enumerate(samples):
-            spans = [span[:20] for span in places.spans_of(number, None)]
-            signs[key] = "|".join("".join(_sign(places, at, least) for at in span) or "-" for span in spans)
+            spans = places.spans_of(number, 20)
+            step = len(spans) // places.copies(number)
+            searches = (zip(*spans[at::step], strict=True) for at in range(step))
+            signs[key] = "|".join("".join(_sign(places, r, least) for r in rows) or "-" for rows in searches)
     for score in scores:
         sample = samples.get(score.key)
         yield signs.get(score.key, ""), score, sample.query if sample else ""
 
 
-def _sign(places: Places, at: int, least: float) -> str:
-    """Return ■ if the passage in row `at` is relevant, □ if not, · if unjudged, ? if the judge failed."""
+def _sign(places: Places, rows: Sequence[int], least: float) -> str:
+    """Return ■ if the lower median of `rows` is relevant, □ if not, · if unjudged, ? if failed."""
+    at = sorted(rows, key=places.level.__getitem__)[(len(rows) - 1) // 2]
     if not places.labelled[at]:
         return "?" if at in places.failed else "·"
     return "■" if places.level[at] >= least else "□"
@@ -401,10 +404,8 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
         between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
         why = f"  {row.status}: {clean(row.why)}" if row.why else ""
         texts = [f"{clean(row.measure)} = {value}{between}{why}"]
-        if row.formula is not UNSET:
-            texts.append(f"  formula  {row.formula}")
-        if row.numbers:
-            texts.append(f"  numbers  {row.numbers} = {value}")
+        texts += [f"  formula  {row.formula}"] if row.formula is not UNSET else []
+        texts += [f"  numbers  {row.numbers} = {value}"] if row.numbers else []
         if row.reasoning:
             texts.append(f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else ""))
         texts += [f"  + {clean(hit)}" for hit in row.hits or ()]

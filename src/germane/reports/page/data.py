@@ -249,7 +249,7 @@ def _queries(
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     shown = [name for name, rows in strips.items() if any(set(strip) - {".", "|"} for strip in rows)]
     shown = [name for name in shown if name != "best" or name in read]
-    ordered = sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
+    ordered = sorted(shown, key=[*read, *SOURCES].index) or ["judge" if report.judge.source else "gold"]
     columns["strips"] = {source: strips[source] for source in ordered}
     return details, columns, list(slots.values()), lists
 
@@ -413,7 +413,7 @@ def next_steps(report: ReportData) -> list[Json]:
     if any(gate.outcome == "failed" for gate in report.verdict.gates):
         steps.append(("Read the queries that are below a gate, the worst first.", "", "queries?only=gate"))
     if judge.stand_in:
-        what = f"Judge with a model: {judge.source} stands in for one and compares words only."
+        what = f"Let only models judge: {judge.stand_in.partition(';')[0].rstrip('.')}."
         steps.append((what, "germane run SAMPLES --judge MODEL", ""))
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
         what = "Label some passages: labels show how far the judge can be trusted, and correct its means."
