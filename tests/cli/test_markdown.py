@@ -42,7 +42,7 @@ def unfolded(text: str) -> list[str]:
 
 def worst_rows(lines: list[str]) -> list[str]:
     """The rows of the table of the worst queries."""
-    return [line for line in lines[lines.index("| query | score | why |") + 2 :] if line.startswith("|")]
+    return [line for line in lines[lines.index("| query | score | details |") + 2 :] if line.startswith("|")]
 
 
 def test_fifty_queries(tmp_path: Path) -> None:

@@ -132,3 +132,16 @@ def test_a_long_name_stands_above_its_numbers() -> None:
     assert name in text
     assert max(map(len, text.splitlines())) <= 50
     assert "  0.1234  -0.1406 to -0.0269" in text
+
+
+def test_a_long_id_leaves_room_for_the_queries() -> None:
+    """It is cut in the middle; the other rows keep their texts."""
+    rows = [
+        {"id": name, "query": f"the words of {name[:4]}", "contexts": [{"id": "d"}], "qrels": {"x": 1}}
+        for name in ("https://example.com/" + "path/" * 60 + "end", "q2")
+    ]
+    lines = str(evaluate(rows, "RR")).splitlines()
+    assert any(line.endswith("the words of q2") for line in lines)
+    assert any(
+        "https://" in line and "path/end" in line and line.endswith("the words of http") for line in lines
+    )

@@ -141,7 +141,7 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 def _worst(report: ReportData) -> Iterator[RenderableType]:
     """Yield a line per worst query: score, a sign per retrieved passage (see `SIGNS`), id and query."""
     rows = [
-        (in_digits(score.value), strip, clean(score.sample), shorten(query, 200))
+        (in_digits(score.value), strip, shorten(score.sample, 40, end=16), shorten(query, 200))
         for strip, score, query in strips(report, lowest(report, _WORST))
     ]
     if not rows:
@@ -202,7 +202,7 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 def _worst_table(report: ReportData) -> Iterator[str]:
     """Yield a Markdown table of up to ten cases: failed cases, then the worst by the first measure."""
-    table = Table(["query", "score", "why"], "l")
+    table = Table(["query", "score", "details"], "l")
     failed = report.failed()
     for case in failed[:_MOST_CASES]:
         why = f"below its threshold: {', '.join(case.failed_required)}" if case.failed_required else ""
