@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -292,3 +293,15 @@ def test_infinity_is_no_setting(inside: Cli, data: Path, flag: str) -> None:
             assert ran.code == 2
             assert f"{flag}: invalid value 'inf'" in ran.err
         assert server.count == 0
+
+
+@pytest.mark.parametrize(("ending", "module"), [("png", "resvg_py"), ("parquet", "polars")])
+def test_a_file_that_cannot_be_written_costs_nothing(
+    inside: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, module: str
+) -> None:
+    """Its package is not installed: exit 2 before a call, and no report."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with ModelServer() as server:
+        ran = inside(*words(data, server, "-o", f"x.{ending}", "-o", "r"), env=KEY)
+        assert (ran.code, server.count, (tmp_path / "r").exists()) == (2, 0, False)
+    assert f"x.{ending}: writing a .{ending} needs the package" in ran.err

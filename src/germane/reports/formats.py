@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from germane.addons import absent, all_of, find, load
 from germane.clean import clean, clean_lines, shorten
 from germane.encoding import Line
-from germane.errors import InputError
+from germane.errors import InputError, MissingPart, install_extra
 from germane.folder.files import is_own
 from germane.reports.data import CaseResult, CaseVerdict, ReportData
 from germane.reports.gates import REQUIRED, GateResult
@@ -276,7 +277,9 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
-_PICTURES = (".svg", ".png")  # files with the report's charts; .png needs an extra
+_PICTURES = (".svg", ".png")  # files with the report's charts
+_PACKAGES = {".png": ("resvg-py", "png"), ".parquet": ("polars", "tables")}
+"""The package that writes a format, and the extra with it."""
 ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
@@ -296,8 +299,15 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """Return the report format of a file name, such as ".csv". Raises InputError if it has none."""
+    """Return the report format of a file name, such as ".csv".
+
+    Raises InputError if it has none, and MissingPart if the package that writes it is not installed.
+    """
     if kind := known_format(path):
+        package, extra = _PACKAGES.get(kind, ("json", ""))
+        if find_spec(package.replace("-", "_")) is None:
+            fix = f"{install_extra(extra)}, or write a {'.svg' if kind == '.png' else '.csv'} file"
+            raise MissingPart(f"{path}: writing a {kind} needs the package {package}", fix=fix)
         return kind
     ending = f"ends in {path.suffix}, which is not a report format" if path.suffix else "has no extension"
     endings = ", ".join([*ENDINGS, *all_of("writers")])

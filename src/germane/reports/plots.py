@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.clean import clean, counted, shorten
-from germane.errors import InputError, MissingPart, install_extra
+from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.explain import strips as strips_of
 from germane.reports.pairing import PairedSystems, Side
@@ -245,14 +245,11 @@ def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Ch
 
 
 def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
-    """Write a report's charts to a .svg or .png file. Raises MissingPart without the package for .png."""
+    """Write a report's charts to a .svg or .png file."""
     drawn = document(charts_of(report, baseline))
     if path.suffix.lower() != ".png":
         write_whole(path, drawn.encode())
         return
-    try:
-        import resvg_py
-    except ImportError:
-        fix = f"{install_extra('png')}, or write a .svg file"
-        raise MissingPart(f"{path}: writing a .png needs the package resvg-py", fix=fix) from None
+    import resvg_py  # of the extra for .png files
+
     write_whole(path, bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2)))
