@@ -71,9 +71,8 @@ def shipped(name: str, folder: str = "examples") -> Path:
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():
             return path
-    raise InputError(
-        f"this installation of germane lacks the files of {name}", fix="install germane from a wheel"
-    )
+    fix = "install germane from a wheel"
+    raise InputError(f"this installation of germane lacks the files of {name}", fix=fix)
 
 
 def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:

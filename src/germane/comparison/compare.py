@@ -147,9 +147,8 @@ def _paired_sides(
     elif several := next((report for report in reports if not systems and len(report.systems) > 1), None):
         one = several.systems[0]
         problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
-        raise InputError(
-            problem, fix=f"name the one to compare: {option(f'--systems {one}', f'systems=[{one!r}]')}"
-        )
+        fix = f"name the one to compare: {option(f'--systems {one}', f'systems=[{one!r}]')}"
+        raise InputError(problem, fix=fix)
     elif len(systems) in {0, 1, len(reports)}:
         own = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(own) * (len(reports) // len(own)), strict=True))

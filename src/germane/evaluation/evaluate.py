@@ -313,9 +313,8 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
         raise InputError("no measure is given", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in result]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(
-            f"graders must have different names; {twice!r} occurs twice", fix='give one a name: name="b"'
-        )
+        fix = 'give one a name: name="b"'
+        raise InputError(f"graders must have different names; {twice!r} occurs twice", fix=fix)
     return tuple(result)
 
 

@@ -46,9 +46,8 @@ class Param:
         ):
             allowed = " or ".join(map(str, self.choices)) or self.type.__name__
             span = f" from {self.low:g}" * (self.low > -inf) + f" to {self.high:g}" * (self.high < inf)
-            raise MeasureError(
-                f"{measure}: {name}={value!s} is invalid", fix=f"write {name}= with {allowed}{span}"
-            )
+            fix = f"write {name}= with {allowed}{span}"
+            raise MeasureError(f"{measure}: {name}={value!s} is invalid", fix=fix)
         return value  # type: ignore[return-value]
 
 

@@ -252,9 +252,8 @@ def _filled(
     low = high = values
     if open_.any():
         if bounds is None:
-            raise InputError(
-                "some values are nan (not a number)", fix="leave those cases out, or pass bounds="
-            )
+            fix = "leave those cases out, or pass bounds="
+            raise InputError("some values are nan (not a number)", fix=fix)
         low, high = (np.where(open_, np.asarray(side, float), values) for side in bounds)
         if not (low <= high).all():
             raise InputError("every score needs two bounds with low <= high", fix="pass bounds=(low, high)")
@@ -262,9 +261,8 @@ def _filled(
         start, end = value_range
         slack = 1e-9 * (abs(start) + abs(end))  # a sum of rounded numbers may end just outside
         if low.min() < start - slack or high.max() > end + slack:
-            raise InputError(
-                f"a value is outside value_range {start:g} to {end:g}", fix="pass the range of the measure"
-            )
+            fix = "pass the range of the measure"
+            raise InputError(f"a value is outside value_range {start:g} to {end:g}", fix=fix)
         if low.min() < start or high.max() > end:
             low, high = np.clip(low, start, end), np.clip(high, start, end)
     return low, high, not open_.any()
@@ -295,9 +293,8 @@ def _gaffke(
     """Return Gaffke's interval from `below` to `above`, and if `test` the p-value of a mean of 0."""
     start, end = limits
     if not start < end:
-        raise InputError(
-            f"value_range must have low < high, not {start:g} to {end:g}", fix="pass value_range=(low, high)"
-        )
+        fix = "pass value_range=(low, high)"
+        raise InputError(f"value_range must have low < high, not {start:g} to {end:g}", fix=fix)
     low = lower_limit(below.sums, below.sizes, start, tail, times)
     high = -lower_limit(-above.sums, below.sizes, -end, tail, times)
     if not test:
