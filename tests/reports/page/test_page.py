@@ -836,6 +836,26 @@ class TestLabellers:
         expect(page.locator("main")).to_contain_text("2 of 15 answered by Ada")
         assert [(row["who"], row["answer"]) for row in downloaded(page)] == [("Ada", 3), ("Ada", 2)]
 
+    def test_answers_stay_with_their_passages(self, shown: Shown, tmp_path: Path) -> None:
+        """A page of the same report with other measures draws in another order, and has none of the answers."""
+        report = evaluate([sample(n) for n in range(4)], "context_precision@5", judge="lexical")
+        report.save(tmp_path / "r")
+        page = shown(Report.open(tmp_path / "r"), "label")
+        for key in "3210":
+            page.keyboard.press(key)
+            page.wait_for_timeout(50)
+        items = [row["item"] for row in downloaded(page)]
+        done = invoke("score", tmp_path / "r", "-m", "P(labels=judge)@3", "-o", tmp_path / "other" / "r")
+        assert done.code == 0, done.err
+        first = page.url
+        write(Report.open(tmp_path / "other" / "r"), tmp_path / "p.html")
+        page.reload()
+        expect(page.locator("main")).to_contain_text("0 of 12 answered")
+        write(Report.open(tmp_path / "r"), tmp_path / "p.html")
+        page.goto(first)
+        page.reload()
+        assert [row["item"] for row in downloaded(page)] == items
+
     def test_undo_of_a_second_answer_brings_back_the_first(self, shown: Shown) -> None:
         """Only the last answer is taken back."""
         page = shown(evaluate([sample(1)], "context_precision@5", judge="lexical"), "label")

@@ -2,7 +2,8 @@ import { detailsOf, queries, report } from "./data.js";
 import { announce, data, el, put } from "./dom.js";
 import { texts, verdicts } from "./query.js";
 
-const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
+/** Answers stand by their place in the order, so each draw keeps answers of its own. */
+const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length} ${JSON.stringify(report.label?.design)} ${report.label?.order.length}`;
 const GRADES = ["unrelated", "related, does not answer", "answers in part", "answers"];
 /** @typedef {{answer: any, scale: string, at: string, blind: boolean}} Answer: a grade, or null if unsure */
 const FRESH = { who: "", scale: report.settings.scale ?? "graded", at: 0, answers: {}, past: [] };
