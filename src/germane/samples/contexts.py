@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from germane.clean import shorten
-from germane.errors import InputError, option
+from germane.errors import InputError
 from germane.samples.fields import IDS, PASSAGE_SPELLINGS, SPELLINGS, converted, failure, passages
 from germane.samples.strictjson import JsonFault, parse_strict_json
 from germane.types import Call, Context, Json, Message, Sample
@@ -39,8 +39,7 @@ def hint_at_contexts(sample: Sample) -> str:
         listed = value.startswith("[") if isinstance(value, str) else isinstance(value, list | tuple)
         if listed and value and _MAY_BE_CONTEXTS.search(key) and not _IS_GOLD.fullmatch(key):
             name = IDS if key.lower().endswith(("id", "ids")) else "contexts"
-            columns = f"{option('--columns ', 'columns: ')}{name}={key}"
-            return f"; if {key!r} holds them, rename it to {name} ({columns})"
+            return f"; if {key!r} holds them, rename it to {name} (--columns {name}={key})"
     return ""
 
 
