@@ -71,14 +71,6 @@ def test_an_outcome_has_a_sentence(
     assert str(found).startswith(row["sentence"])
 
 
-def test_few_queries_are_not_said_to_detect_more_than_the_range_has() -> None:
-    """The sentence gives the difference with its interval instead, and there is no mde."""
-    few = (evaluate(ranked(first)[:2], "RR") for first in (0, 1))
-    (row,) = compare(*few).to_json()["comparisons"]
-    assert row["mde"] is None
-    assert re.search(r"no difference shown in RR: \+0\.\d+ \(95% interval ", row["sentence"])
-
-
 def test_less_is_better_where_the_measure_says_so() -> None:
     """A measure of which less is better: a rise is worse."""
     rows = [{**row, "forbidden": ["x"]} for row in ranked(0)]
