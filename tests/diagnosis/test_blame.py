@@ -123,10 +123,8 @@ def test_a_missing_verdict_is_unknown(tmp_path: Path, measures: str, missing: li
     blame = diagnosed(report)
     assert (blame["unknown"]["count"], blame["unknown"]["add"]) == (4, missing)
     said = " ".join(invoke("diagnose", report).out.split())
-    command = (
-        f"germane run --resume REPORT -m '... {' '.join(missing)}', with the report's measures for the dots"
-    )
-    assert f"retrieval or generation: unknown; missing verdicts: {command}" in said
+    command = f"germane run --resume REPORT -m 'ITS MEASURES {' '.join(missing)}'"
+    assert f"unknown; verdicts of {' and '.join(missing)} are missing: {command}" in said
 
 
 def test_claims_that_are_missing_decide(tmp_path: Path) -> None:

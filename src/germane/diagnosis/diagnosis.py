@@ -437,8 +437,8 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
 def blame_in_words(blame: Blame) -> str:
     """Return one line with each outcome's proportion and interval, and the measures that lack verdicts."""
     missing = blame["unknown"].add or () if blame["unknown"].count else ()
-    command = f"germane run --resume REPORT -m '... {' '.join(missing)}'"  # -m replaces the report's measures
-    add = f"; missing verdicts: {command}, with the report's measures for the dots" if missing else ""
+    command = f"germane run --resume REPORT -m 'ITS MEASURES {' '.join(missing)}'"  # -m replaces its measures
+    add = f"; verdicts of {' and '.join(missing)} are missing: {command}" if missing else ""
     if blame["unknown"].share == 1:
         return f"retrieval or generation: unknown{add}"
     parts = []

@@ -44,7 +44,7 @@ function facts() {
     inQueries(report.total),
     severalSystems && `${report.systems.length} systems`,
     report.cases && `${report.cases.failed.toLocaleString("en")} of ${report.cases.total.toLocaleString("en")} cases failed`,
-    !source ? "gold labels alone, no judge" : spent ? `judged by ${source} (${spent})` : `scored by ${source}`,
+    !source ? "no judge was asked" : spent ? `judged by ${source} (${spent})` : `scored by ${source}`,
     made,
     report.germane && `germane ${report.germane}`,
     report.capped && `this page holds ${report.capped} queries, drawn at random`,
