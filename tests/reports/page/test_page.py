@@ -655,7 +655,7 @@ def test_one_query_is_one(browser: Browser, tmp_path: Path) -> None:
     assert invoke("report", tmp_path / "r", "-o", tmp_path / "r.html").code == 0
     page = browser.new_page()
     page.goto((tmp_path / "r.html").as_uri())
-    expect(page.locator("body")).to_contain_text("1 query · gold labels alone")
+    expect(page.locator("body")).to_contain_text("1 query · no judge was asked")
     for view in ("overview", "queries", "query"):
         page.goto(f"{(tmp_path / 'r.html').as_uri()}#{view}?id=q1")
         expect(page.locator("body")).to_have_attribute("data-ready", view)
