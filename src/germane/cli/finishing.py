@@ -61,6 +61,8 @@ def finish(
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     kinds = {path: path.suffix.lower() for path in outputs}
+    for path in outputs:
+        refuse_input(path, report.inputs)
     comparison: Json = None
     if baseline is not None and (summary or _PAGES & {*kinds.values()}):
         from germane.comparison.compare import comparison_of

@@ -80,9 +80,7 @@ def label(
     text = read_text(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if give is not None:
-        options = report.manifest.get("options") or {}
-        inputs = [take, report.folder, *(options.get("paths") or ()), options.get("labels")]
-        refuse_input(give, inputs, "--export")
+        refuse_input(give, [take, report.folder, *report.inputs], "--export")
     if take is not None:
         labels, notes = import_labels(take, report, who, fingerprint, person)
         report.tables.append_labels(labels)

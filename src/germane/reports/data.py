@@ -163,6 +163,13 @@ class ReportData:
         self.given_name = ""
 
     @property
+    def inputs(self) -> list[Path]:
+        """The files of samples and labels that `germane run` read for this report."""
+        options = self.manifest.get("options") or {}
+        names = [*options.get("paths", ()), *filter(None, [options.get("labels")])]
+        return [Path(self.manifest.get("cwd", ""), name) for name in names]
+
+    @property
     def name(self) -> str:
         """The report's name in comparisons.
 
