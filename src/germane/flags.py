@@ -352,7 +352,7 @@ FLAGS = (
     Flag("-q --per-query", "rank", OUTPUT, "Also print the scores of each query.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document of each query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print in trec_eval's format: measure, query, value.", bool),
-    Flag("--import", "label", OUTPUT, "Read labels from a file (.jsonl, .csv or TREC qrels) and add them to the report.", Path, name="take", value="FILE"),
+    Flag("--import", "label", OUTPUT, "Read labels from a file (.jsonl, .json, .csv or TREC qrels) and add them to the report.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the report's labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
     # gates
     Flag("--fail-under", "run,rank,score", CI, "Exit 1 if this gate (a condition) fails, e.g. 'lower(nDCG@10)>=0.7'; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),

@@ -81,6 +81,10 @@ def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None
             "a.jsonl",
             '{"sample": "q1", "id": "d1.2", "grade": 2.0}\n{"sample": "q2", "id": "d2.0", "grade": null}\n',
         ),
+        (
+            "a.json",
+            '[{"sample": "q1", "id": "d1.2", "grade": 2}, {"sample": "q2", "id": "d2.0", "grade": null}]',
+        ),
     ],
 )
 def test_rows_without_a_grade_are_not_filled_in_yet(tmp_path: Path, name: str, text: str) -> None:
@@ -269,8 +273,13 @@ def test_damaged_files_are_errors_with_their_place(
         ),
         (
             "a.json",
-            '[{"sample": "q1", "id": "d1.2", "grade": 2}]',
+            '[{"id": "d1.2", "grade": 2}]',
             "a.json: labels in a .json file are read as qrels, and query d1.2: this row has a grade and no document id; write a .csv",
+        ),
+        (
+            "a.json",
+            '[\n{"sample": "q1", "id": "d1.2", "grade": 2},\n{"sample": "q1", "id": "d1.2", "grade": 9}\n]',
+            "a.json:3: the answer of this label is not on the scale 0-3",
         ),
         (
             "a.xlsx",

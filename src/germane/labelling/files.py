@@ -1,4 +1,4 @@
-"""Import and export people's labels as JSON lines (as in labels.jsonl), CSV, or TREC qrels."""
+"""Import people's labels from JSON lines (as in labels.jsonl), JSON, CSV and qrels; export all but JSON."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import DOCUMENT_IDS, SPELLINGS, id_in, id_keys
-from germane.samples.files import Notice, Warn, read_lines, write_whole
-from germane.samples.reading import suffix_of
+from germane.samples.files import Notice, Warn, read_lines, read_text, write_whole
+from germane.samples.reading import json_rows, suffix_of
 from germane.samples.runs.formats import GOLD
 from germane.samples.runs.source import RowSource
 from germane.samples.strictjson import json_in
@@ -54,7 +54,7 @@ _Row: TypeAlias = Mapping[str, Json]
 def import_labels(
     path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
 ) -> tuple[list[Label], list[str]]:
-    """Read labels for a report from a file: .jsonl, .csv, or TREC qrels (any other extension).
+    """Read labels for a report from a file: .jsonl, .json, .csv, or TREC qrels (any other extension).
 
     A row names its `item`, or its sample and its document (`id`), and contains a `grade`, `relevant` or
     `answer`. A row's queue remains `random` only if its `design` contains a probability; all other rows get
@@ -305,7 +305,7 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
             values = ("" if is_missing(cell) else cell.strip() for cell in cells)
             rows.append((number, dict(zip_longest(names, values, fillvalue=""))))
     else:
-        rows = _rows_of_qrels(path)
+        rows = _rows_of_array(path) or _rows_of_qrels(path)
     answered = []
     for number, row in rows:
         given = [row[name] for name in _ANSWERS if name in row]
@@ -315,6 +315,14 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
     return answered, len(rows) - len(answered)
 
 
+def _rows_of_array(path: Path) -> list[tuple[int, _Row]]:
+    """Return (line number, row) for each label in a JSON array; [] if the file is none, or holds qrels."""
+    if suffix_of(path) != ".json" or not read_text(path).lstrip().startswith("["):
+        return []
+    rows = [(where(()).line or 1, row) for _, row, where in json_rows(path, print)]
+    return rows if all(isinstance(row, dict) and "sample" in row for _, row in rows) else []
+
+
 def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
     """Return (line number, row) for each grade in a file of qrels."""
     try:
@@ -322,9 +330,7 @@ def _rows_of_qrels(path: Path) -> list[tuple[int, _Row]]:
     except InputError as fault:
         if (suffix := suffix_of(path)) in {".tsv", ".json"}:
             fault.problem = f"labels in a {suffix} file are read as qrels, and {fault.problem}"
-            fault.fix = (
-                "write a .csv or .jsonl file with sample, id and grade, or qrels: query 0 document grade"
-            )
+            fault.fix = "write a .csv or .jsonl file with sample, id and grade, or qrels: QUERY 0 ID GRADE"
         raise
     grades = np.maximum(gold.number, 0).astype(int)
     scale = "graded" if (top := int(grades.max(initial=0))) <= 3 else f"0-{top}"

@@ -362,7 +362,7 @@ def _json_location(
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
 
 
-def _read_json(path: Path, _: Warn) -> Iterator[Row]:
+def json_rows(path: Path, _: Warn) -> Iterator[Row]:
     """Yield the rows of a JSON document, which is an array or an object with an array under a usual key."""
     text = read_text(path)
     if not text.strip():
@@ -422,7 +422,7 @@ Reader: TypeAlias = Callable[..., Iterator[Row]]
 READERS: dict[str, tuple[Reader, str]] = {
     ".jsonl": (_read_jsonl, "line"),
     ".ndjson": (_read_jsonl, "line"),
-    ".json": (_read_json, "row"),
+    ".json": (json_rows, "row"),
     ".csv": (functools.partial(_read_table, ","), "line"),
     ".tsv": (functools.partial(_read_table, "\t"), "line"),
     ".parquet": (_read_parquet, "row"),
