@@ -123,6 +123,8 @@ def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[s
         (["--replay", "none.jsonl"], "is not a file"),
         (["--replay", "first"], "is not a file"),
         (["--replay", "data.jsonl"], "data.jsonl:1: has no key"),
+        (["--replay", "empty.sqlite"], "--replay empty.sqlite holds no answers; name a ledger"),
+        (["--replay", "first/labels.jsonl"], "--replay first/labels.jsonl holds no answers; name a ledger"),
         (["--replay", "answers.jsonl", "--no-cache"], "cannot be combined"),
         (["--replay", "answers.jsonl", "--ledger", "l.sqlite"], "cannot be combined"),
         (["--replay", "answers.jsonl", "--resume", "first"], "cannot be combined"),
@@ -133,6 +135,7 @@ def test_what_cannot_be_replayed_is_said(
 ) -> None:
     """Exit 2, before anything is asked."""
     words, _ = recorded
+    Path("empty.sqlite").touch()
     ran = inside(*words, *flags)
     assert ran.code == 2
     assert said in ran.err

@@ -349,6 +349,9 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
     return SQLiteLedger(where, read_only=read_only)
 
 
+_REPLAYED = "name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl"
+
+
 def open_for_replay(where: str | Path) -> Ledger:
     """Open a ledger, or an export of one, for reading."""
     if store_of(where) is not None:
@@ -357,9 +360,12 @@ def open_for_replay(where: str | Path) -> Ledger:
 
     path = file_of(where)
     if not path.is_file():
-        fix = "name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl"
-        raise InputError(f"--replay {path} is not a file", fix=fix)
+        raise InputError(f"--replay {path} is not a file", fix=_REPLAYED)
     readable([path])
     with path.open("rb") as file:
-        is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return SQLiteLedger(path, read_only=True, rows=None if is_sqlite else judgements_of(path))
+        rows = None if file.read(len(_SQLITE)) == _SQLITE else judgements_of(path)
+    ledger = SQLiteLedger(path, read_only=True, rows=rows)
+    if next(ledger.rows("SELECT 1 FROM judgements LIMIT 1"), None) is None:
+        ledger.close()
+        raise InputError(f"--replay {path} holds no answers", fix=_REPLAYED)
+    return ledger
