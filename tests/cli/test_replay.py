@@ -131,11 +131,11 @@ def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[s
     ],
 )
 def test_what_cannot_be_replayed_is_said(
-    inside: Cli, recorded: tuple[list[str], Ran], flags: list[str], said: str
+    inside: Cli, recorded: tuple[list[str], Ran], tmp_path: Path, flags: list[str], said: str
 ) -> None:
     """Exit 2, before anything is asked."""
     words, _ = recorded
-    Path("empty.sqlite").touch()
+    (tmp_path / "empty.sqlite").touch()
     ran = inside(*words, *flags)
     assert ran.code == 2
     assert said in ran.err
