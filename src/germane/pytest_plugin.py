@@ -152,9 +152,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
         text = render_plain(session.report, width)
-        terminalreporter.write_line(
-            text.replace("(unless allow_stand_in", "(unless --germane-allow-stand-in")
-        )
+        text = text.replace("(unless allow_stand_in", "(unless --germane-allow-stand-in")
+        terminalreporter.write_line(text)
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
             terminalreporter.write_line(f"gates not decided, since no test recorded their measure: {gates}")

@@ -281,7 +281,13 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
 
 @pytest.mark.parametrize(
     ("judge", "generator", "warns"),
-    [("gpt-4o-mini", "gpt-4.1", True), ("qwen3", "Qwen/Qwen2.5-7B", True), ("gpt-4o", "claude-4", False)],
+    [
+        ("gpt-4o-mini", "gpt-4.1", True),
+        ("qwen3", "Qwen/Qwen2.5-7B", True),
+        ("llama3.1:8b", "ollama:llama3.1:70b", True),
+        ("gemma3:latest", "llama3:latest", False),
+        ("gpt-4o", "claude-4", False),
+    ],
 )
 def test_a_judge_of_the_family_of_the_systems_model(
     inside: Cli, tmp_path: Path, judge: str, generator: str, warns: bool

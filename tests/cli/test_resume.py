@@ -177,6 +177,25 @@ def test_a_changed_target_does_not_continue_another_ones_answers(inside: Cli, tm
     assert (tmp_path / "one" / "manifest.json").read_bytes() == before
     assert ask("other", "--resume", "none").code == 0
     assert ask("answer", "--resume", "one", workers=3).code == 0
+    for _ in range(2):  # all answers are stored, of the target as it was
+        assert ask("other", "--resume", "one", "-m", "R@5").code == 0
+
+
+def test_targets_of_one_name_in_two_files_are_two_targets(inside: Cli, tmp_path: Path) -> None:
+    """Neither has changed because the other has other settings."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        code = (
+            "import os\ndef answer(query): return [{'id': query}] if query in os.environ['UP'] else 1 / 0\n"
+        )
+        (tmp_path / name / f"app_{name}.py").write_text(code)
+        entry = f"{{name: mine, provider: python, function: 'app_{name}:answer', path: .}}"
+        (tmp_path / name / "targets.yaml").write_text(f"targets: [{entry}]\n")
+        cases = ({"id": n, "query": n, "qrels": {n: 1}} for n in (name, f"late {name}"))
+        write_jsonl(tmp_path / name / "q.jsonl", *cases)
+        (tmp_path / name / "eval.yaml").write_text("measures: [RR]\ntarget: mine\ndata: q.jsonl\n")
+    assert inside("run", "one/eval.yaml", "two/eval.yaml", "-o", "r", env={"UP": "one two"}).code == 3
+    assert inside("run", "--resume", "r", env={"UP": "late one, late two"}).code == 0
 
 
 @pytest.mark.parametrize(

@@ -392,9 +392,8 @@ def default_measures(
         if not (retrieved or hint):
             hint = hint_at_contexts(sample)
     if not retrieved:
-        fix = 'write "contexts": [...]' + option(
-            " on each line, or name the system to query: --target NAME", " in each"
-        )
+        where = option(" on each line, or name the system to query: --target NAME", " in each")
+        fix = f'write "contexts": [...]{where}'
         needed = f"the default measures need retrieved contexts, which the data do not have{hint}"
         raise InputError(f"no measure is named, and {needed}", fix=fix, place=place)
     by = "from people's labels" if judge.casefold() == "labels" else f"judged by {judge}"

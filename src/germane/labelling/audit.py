@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
+from germane.judges.client.providers import PROVIDERS
 from germane.questions.relevance import HELPS
 from germane.reports.data import ReportData, models_in
 from germane.reports.label_draws import is_drawn
@@ -216,9 +217,8 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     asked = report.manifest.get("asked") or {}
     if failed := {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}:
         have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
-        warnings.append(
-            f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
-        )
+        names = ", ".join(sorted(failed))
+        warnings.append(f"{have} no usable answer ({names}); run germane run --resume REPORT")
     warnings += _of_one_family(report)
     return AuditDocument(1, source, kinds, warnings, again or UNSET)
 
@@ -233,7 +233,8 @@ def _of_one_family(report: ReportData) -> Iterator[str]:
 
 
 def _first_word(model: str) -> str:
-    return re.split(r"[^a-z]", re.split(r"[/:@]", model.casefold())[-1])[0] or model
+    provider, _, rest = (name := model.casefold().rpartition("/")[2]).partition(":")
+    return re.split(r"[^a-z]", rest if provider in PROVIDERS else name)[0] or model
 
 
 def _yes(grade: float, scale: str) -> float:

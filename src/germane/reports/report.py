@@ -401,10 +401,8 @@ def open_together(
         elif not (isinstance(value, str) or hasattr(value, "__fspath__")):
             fix = "give a report, its path, or a file: json.dump({query: {measure: value}}, file)"
             raise InputError(f"compare() cannot read scores from a {type(value).__name__}", fix=fix)
-        elif (is_file := Path(value).is_file()) and (
-            results := read_results(value, means.append)
-        ) is not None:
-            opened.append((shown_name(value), results))
+        elif (is_file := Path(value).is_file()) and (rows := read_results(value, means.append)) is not None:
+            opened.append((shown_name(value), rows))
         else:  # the differences are corrected, not these means
             report = read_document(Path(value)) if is_file else find_report(value, corrected=False)
             report.where = str(value)

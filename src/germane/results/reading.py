@@ -268,9 +268,8 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
     for number, line in lines:
         fields = _fields(line)
         if len(fields) != 3:
-            problem = (
-                f"this line has {counted(len(fields), 'field')}; trec_eval -q and ir_measures print three"
-            )
+            have = counted(len(fields), "field")
+            problem = f"this line has {have}; trec_eval -q and ir_measures print three"
             raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
         if fields[0] == "runid":
             system = fields[2]

@@ -195,8 +195,8 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
             fields = ", ".join(map(repr, list(row)[:10]))
             wrong.problem += f"; its fields are {fields}"
             others = ", ".join(FIELDS["query"].names)
-            columns = option("--columns ", "columns: ")
-            wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: {columns}query=NAME"
+            named = option("--columns query=NAME", 'columns={"query": "NAME"}')
+            wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: {named}"
             if owner := absent("readers", *map(fold, row)):
                 need = f"exports of traces need the add-on {owner}, which is not installed"
                 wrong.fix = f"write samples: {need}"

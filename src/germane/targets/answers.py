@@ -213,25 +213,29 @@ _NO_ANSWER = ("description", "models", "timeout", "timeout_seconds", "workers")
 
 
 def check_targets(cases: Sequence[PlannedCase], folder: Path, stored: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return a digest of the settings of each target of these cases, by its name.
+    """Return a digest of the settings of each target whose answers these cases have, by its file and name.
 
     `stored` is the manifest in `folder` of the evaluation that is resumed. Raises InputError if a target is
-    unknown, is live but from a file that is not trusted, or has changed although its answers are stored.
+    unknown, is live but from a file that is not trusted, or has changed and has only some answers stored.
     """
     digests, before = dict[str, str](), stored.get("target_digests") or {}
-    for name, file in dict.fromkeys(planned.system for planned in cases):
+    for system in dict.fromkeys(planned.system for planned in cases):
+        name, file = system
         if file is None:
             continue
         from germane.targets.targetsfile import check_asked  # most evaluations do not need this import
 
-        entry, *_ = check_asked(name, file)
-        digests[name] = digest({key: of for key, of in entry.json().items() if key not in _NO_ANSWER})
-        if before.get(name, digests[name]) != digests[name]:
+        entry, path, _ = check_asked(name, file)
+        key = f"{path}: {name}"
+        digests[key] = digest({key: of for key, of in entry.json().items() if key not in _NO_ANSWER})
+        if before.get(key, digests[key]) != digests[key]:
             answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
-            if any(planned.target == name and answers.answered(planned) for planned in cases):
+            known = [answers.answered(planned) is not None for planned in cases if planned.system == system]
+            if any(known) and not all(known):
                 problem = f"the target {name} has changed since this evaluation stored answers of it"
                 fix = "undo the change, or run without --resume: a report is of one system"
                 raise InputError(problem, fix=fix, place=entry.location)
+            digests[key] = before[key] if all(known) else digests[key]
     return digests
 
 

@@ -327,13 +327,9 @@ class ModelClient:
                 capabilities.token_limits = False
                 return
             if call.room or not too_long:
-                fix = (
-                    "use another model"
-                    if call.room
-                    else f"set a lower {option('--model-parameter max_tokens=N', 'max_output_tokens')}"
-                )
+                lower = f"set a lower {option('--model-parameter max_tokens=N', 'max_output_tokens')}"
                 problem = f"the endpoint does not allow answers of up to {call.limit:,} tokens ({why})"
-                raise GaveUp(f"{problem}; {fix}")
+                raise GaveUp(f"{problem}; {'use another model' if call.room else lower}")
         if too_long:
             size = len(body) // BYTES_PER_TOKEN
             raise GaveUp(

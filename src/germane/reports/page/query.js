@@ -64,8 +64,8 @@ function scores(rows) {
 /** Each claim beside the contexts that support it.
  * @param {any} found @param {any[]} calls */
 function matrix(found, calls) {
-  const systemName = found.rows.flatMap((row) => row.contexts).map(Number);
-  const most = Math.max(1, ...systemName, calls.length === 1 ? calls[0].contexts.length : 0);
+  const named = found.rows.flatMap((row) => row.contexts).map(Number);
+  const most = Math.max(1, ...named, calls.length === 1 ? calls[0].contexts.length : 0);
   const places = Array.from({ length: most }, (_, at) => at + 1);
   const missing = found.rows.filter((row) => !row.contexts.length).length;
   const heads = ["claim", ...places.map((at) => el("th", { scope: "col", class: "num", title: calls.length === 1 ? calls[0].contexts[at - 1]?.id ?? "" : "" }, at)), "why"];
