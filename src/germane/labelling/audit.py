@@ -402,7 +402,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         if line.failed
     ]
     few = _few_items(len(set(items)), "labelled item is", "labelled items are")
-    stand_ins = (why for report in reports if (why := report.judge.stand_in))
+    stand_ins = dict.fromkeys(why for report in reports if (why := report.judge.stand_in))
     return JudgesAudit(
         labels=len(votes),
         items=len(set(items)),
