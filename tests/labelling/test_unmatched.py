@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,3 +125,18 @@ def test_large_files_say_what_small_ones_say(fmt, tmp_path, monkeypatch):
         in said[0]
     )
     assert all(a == b for a, b in pairwise(said))
+
+
+ELSEWHERE = [
+    ({"id": "1f2e", "metadata": {"source": "d1"}}, "source"),
+    ({"chunk_id": "d1-0", "id": "1f2e", "doc_id": "d1"}, "doc_id"),
+    (SimpleNamespace(get_content=lambda: "x", node_id="1f2e", ref_doc_id="d1"), "ref_doc_id"),
+]
+
+
+@pytest.mark.parametrize(("context", "field"), ELSEWHERE)
+def test_gold_ids_in_another_field_than_the_id(context, field):
+    """The note names the field, as that of passages without ids does: stores give their passages random ids."""
+    report = evaluate([{"query": "q", "qrels": ["d1"], "contexts": [context]}], "RR")
+    (note,) = (note for note in report.manifest["notes"] if "no retrieved list" in note)
+    assert note.endswith(f"the retrieved ids are like 1f2e; {field!r} holds gold ids: rename it to id")

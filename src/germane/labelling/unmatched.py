@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from germane.clean import counted, some_of
+from germane.samples.contexts import hint_at_gold
 from germane.samples.runs.formats import MOST_COMPARED
 from germane.types import Sample
 
@@ -105,7 +106,8 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     if any(mean == 0 for _, mean in of_gold):
         absent, total, listed = unknown_gold(report.samples())
         if absent:
-            yield len(absent), absent_note(absent, total, listed)
+            hint = next(filter(None, map(hint_at_gold, report.samples())), "")
+            yield len(absent), absent_note(absent, total, listed) + hint
             return
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in dict(of_gold)]

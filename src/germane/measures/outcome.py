@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import TypeAlias
 
 from germane.measures.measure import Measure
@@ -17,7 +16,7 @@ from germane.places.lists import Settings, field_text
 from germane.places.places import Places
 from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
-from germane.samples.contexts import hint_at_contexts
+from germane.samples.contexts import hint_at_contexts, hint_at_gold
 from germane.tables.scores import WITHOUT_IDS
 from germane.types import Context, Sample, Status, check_score
 
@@ -284,14 +283,5 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
         lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
         if not any(lists) or any(context.id is not None for contexts in lists for context in contexts):
             continue
-        gold, hint = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}, ""
-        for context in chain.from_iterable(lists):
-            if context.text.strip() in gold:
-                hint = '; texts are gold ids: give contexts as {"id": ...}, or their ids as '
-                hint += "retrieved_context_ids"
-                break
-            if key := next((key for key, value in context.metadata.items() if str(value) in gold), None):
-                hint = f"; {key!r} holds gold ids: rename it to id"
-                break
-        broken[number] = skipped(WITHOUT_IDS + hint)
+        broken[number] = skipped(WITHOUT_IDS + hint_at_gold(sample))
     return broken

@@ -43,6 +43,17 @@ def hint_at_contexts(sample: Sample) -> str:
     return ""
 
 
+def hint_at_gold(sample: Sample) -> str:
+    """Return a hint at what holds gold ids in a sample's contexts, though it is not their id, or ""."""
+    gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
+    for context in sample.retrieved():
+        if context.id is None and context.text.strip() in gold:
+            return '; texts are gold ids: give contexts as {"id": ...}, or their ids as retrieved_context_ids'
+        if key := next((key for key, value in context.metadata.items() if str(value) in gold), None):
+            return f"; {key!r} holds gold ids: rename it to id"
+    return ""
+
+
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:
     """Return the sample with the contexts or calls found in its response and messages, and a note or "".
 

@@ -165,6 +165,8 @@ def document(value: Any) -> dict[str, Json] | None:
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
     facts = {str(key): plain(item) for key, item in metadata.items()}
+    if part_of := getattr(node, "ref_doc_id", None):  # the document of a node of LlamaIndex
+        facts["ref_doc_id"] = str(part_of)
     name = id_in(facts) if name is None else name
     made = {
         "text": text,
