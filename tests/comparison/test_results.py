@@ -523,3 +523,12 @@ def test_scores_in_memory_are_written_to_a_file_first(ranked: Path) -> None:
     """What pytrec_eval returns is no report."""
     with pytest.raises(InputError, match=r"cannot read scores from a dict; .*json.dump"):
         compare(ranked / "a.json", {"q1": {"RR": 1.0}})  # type: ignore[arg-type]
+
+
+def test_rounding_moves_no_query(tmp_path: Path) -> None:
+    """Two programs' figures of one run differ in their last digits: these are ties, and nothing got worse."""
+    for name, more in (("a", 0.0), ("b", 1e-12)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({f"q{n}": {"map": n / 7 + more} for n in range(3)}))
+    found = compare(tmp_path / "a.json", tmp_path / "b.json")
+    assert found["map"].ties == 3
+    assert found.moved["b"] == {"worst": [], "best": []}

@@ -39,6 +39,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
+from germane.statistics.intervals import SAME
 from germane.statistics.systems import BestSystem, best_system, decide_change
 from germane.tables.cases import texts_of
 from germane.types import Json
@@ -363,8 +364,8 @@ def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
     order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable").tolist()
-    worst = [row for row in order[:_MOST_MOVED] if gain[row] < 0]
-    best = [row for row in order[::-1][:_MOST_MOVED] if gain[row] > 0]
+    worst = [row for row in order[:_MOST_MOVED] if gain[row] < -SAME]
+    best = [row for row in order[::-1][:_MOST_MOVED] if gain[row] > SAME]
     case_of = {row: pair.a.scores.cases[int(ours.case[row])] for row in (*worst, *best)}
     cases = set(case_of.values())
     in_a = {case: in_b for case in pair.b.scores.cases if (in_b := pair.case_in_a(case)) in cases}
