@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import gzip
 import json
 import math
@@ -401,3 +402,15 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
     for score in part.scores:
         theirs = {names[name]: value for name, value in wanted.get(score.sample, {}).items()}
         assert score.value == pytest.approx(theirs.get(score.measure, 0.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("given", [[3], [None], fractions.Fraction(1, 2), ["RR", object()]])
+def test_what_is_no_measure(given: Any) -> None:
+    """Such as a measure of another library."""
+    with pytest.raises(InputError, match="not a measure; write"):
+        rank({"q": {"d": 1.0}}, {"q": {"d": 1}}, given)
+
+
+def test_one_measure_that_is_no_list() -> None:
+    """As evaluate takes it."""
+    assert rank({"q": {"d": 1.0}}, {"q": {"d": 1}}, Measure("RR"))["RR"].mean == 1

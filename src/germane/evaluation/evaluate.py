@@ -11,7 +11,7 @@ from itertools import chain, islice
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -27,7 +27,7 @@ from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, Spent, check_price
 from germane.judging.stored_answers import StoredAnswers
-from germane.measures.declaration import Grader, graders_of, needs_judge, no_judge, parse_measures
+from germane.measures.declaration import Grader, graders_of, listed_measures, needs_judge, no_judge
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.lists import Settings
@@ -296,19 +296,9 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
 
     Raises InputError if there are none, or if two of them have the same name.
     """
-    single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
-    several = isinstance(measures, Iterable) and not single
-    listed = cast("Iterable[Asked]", measures if several else [measures])
     result: dict[Grader, None] = {}
-    for value in listed:
-        if isinstance(value, Measure | str):
-            plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
-            result.update(dict.fromkeys(graders_of(plain)))
-        elif hasattr(value, "grade"):
-            result[value.scored] = None
-        else:
-            fix = 'write "nDCG@10" or context_precision @ 5'
-            raise InputError(f"the list of measures contains {describe(value)}, not a measure", fix=fix)
+    for value in listed_measures(measures):
+        result[Grader(measure=value) if isinstance(value, Measure) else value.scored] = None
     if not result:
         raise InputError("no measure is given", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in result]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from germane.errors import InputError, MeasureError, SourceLocation
 from germane.folder.tables import BlockRows, merge
 from germane.measures.bounds import values
-from germane.measures.declaration import parse_measures
+from germane.measures.declaration import listed_measures
 from germane.measures.measure import Measure
 from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
@@ -50,7 +50,7 @@ DocumentId: TypeAlias = Callable[[str], str]
 def rank(
     run: Any,
     qrels: Any,
-    measures: str | Iterable[Measure | str] = DEFAULT_MEASURES,
+    measures: Measure | str | Iterable[Measure | str] = DEFAULT_MEASURES,
     *,
     system: str = "",
     missing: Literal["zero", "skip"] = "zero",
@@ -83,7 +83,7 @@ def rank(
 def rank_part(
     run: Any,
     qrels: Any,
-    measures: str | Iterable[Measure | str] = DEFAULT_MEASURES,
+    measures: Measure | str | Iterable[Measure | str] = DEFAULT_MEASURES,
     *,
     system: str = "",
     missing: Literal["zero", "skip"] = "zero",
@@ -230,15 +230,10 @@ def ranked_report(
     return Report.build(merged, manifest, gates=gates)
 
 
-def _checked(measures: str | Iterable[Measure | str]) -> tuple[Measure, ...]:
+def _checked(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:
     """Return the parsed measures, each once; the residual of RBP is added after RBP."""
-    listed = [measures] if isinstance(measures, str) else measures
-    values = [m for entry in listed for m in (parse_measures([entry]) if isinstance(entry, str) else [entry])]
-    if not values:
-        raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
     result: dict[Measure, None] = {}
-    for measure in values:
-        measure.require_cutoff()
+    for measure in listed_measures(measures):
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
             problem = f"{measure} needs a judge or people's labels, but `germane rank` has only gold"
@@ -247,6 +242,8 @@ def _checked(measures: str | Iterable[Measure | str]) -> tuple[Measure, ...]:
         result[measure] = None
         if measure.settings.get("part") == "score":  # the residual: how much higher RBP could be
             result[measure(part="residual")] = None
+    if not result:
+        raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
     return tuple(result)
 
 

@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from germane.addons import all_of, find, load
 from germane.clean import some_of
-from germane.errors import GermaneError, InputError, MeasureError, SourceLocation, option
+from germane.errors import GermaneError, InputError, MeasureError, SourceLocation, describe, option
 from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, Param, define, refuse_commas
 from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
@@ -139,6 +139,24 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
                 raise MeasureError(f"{word} is a grader, not a measure", fix=fix)
             result[measure] = None
     return tuple(result)
+
+
+def listed_measures(measures: Any) -> Iterator[Any]:
+    """Yield each measure and grader in `measures`, which is one of them, a string of names, or several.
+
+    Raises InputError for a value of another type, such as a measure of another library.
+    """
+    single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
+    for value in measures if isinstance(measures, Iterable) and not single else [measures]:
+        if isinstance(value, str):
+            yield from parse_measures([value])
+        elif isinstance(value, Measure):
+            yield value.require_cutoff()
+        elif hasattr(value, "grade"):
+            yield value
+        else:
+            fix = 'write "nDCG@10" or context_precision @ 5'
+            raise InputError(f"the list of measures contains {describe(value)}, not a measure", fix=fix)
 
 
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
