@@ -23,7 +23,6 @@ from germane.labelling.corpus import (
     check_labels,
     move_labels,
 )
-from germane.labelling.unmatched import unknown_gold
 from germane.samples import samples_from
 from germane.types import Sample
 from tests.command import invoke
@@ -243,14 +242,18 @@ def test_a_judge_reads_no_unsure_gold() -> None:
     assert report["R@2"].mean_bounds == (0.5, 1.0)
 
 
-def test_gold_that_is_in_no_list() -> None:
+@pytest.mark.parametrize(
+    ("gold", "contexts", "noted"),
+    [
+        ({"a": 1, "x": 1, "n": 0}, [{"id": "z"}, {"id": "a"}], False),
+        ({"x": 1}, [{"id": "a"}], True),
+        ({"x": 1}, ["no id"], False),
+    ],
+)
+def test_gold_that_is_in_no_list(gold: dict[str, int], contexts: list[Any], noted: bool) -> None:
     """Named only where none of it is in any list."""
-    assert unknown_gold(samples({"qrels": {"a": 1, "x": 1, "n": 0}, "contexts": [{"id": "a"}]}))[:2] == (
-        [],
-        2,
-    )
-    assert unknown_gold(samples({"qrels": {"x": 1}, "contexts": [{"id": "a"}]}))[:2] == (["x"], 1)
-    assert unknown_gold(samples({"qrels": {"x": 1}, "contexts": ["no id"]}))[:2] == ([], 1)
+    notes = evaluate([{"query": "q", "qrels": gold, "contexts": contexts}], "RR@1").manifest["notes"]
+    assert any("of 1 gold id occurs in no retrieved list: x" in note for note in notes) is noted
 
 
 @pytest.fixture

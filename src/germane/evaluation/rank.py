@@ -172,7 +172,7 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
         return None
     from germane.labelling.unmatched import absent_note
 
-    return f"{len(absent)} {absent_note(list(absent), len(absent), listed)}"
+    return f"{len(absent)} {absent_note(list(absent), listed)}"
 
 
 def _missed_queries(

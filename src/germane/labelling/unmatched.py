@@ -39,10 +39,10 @@ def _spelling(name: str) -> str:
     return re.sub(r"^(-?\d+)\.0+$", r"\1", " ".join(visible.split()).casefold())
 
 
-def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
-    """Return a note, printed after a number, that no list contains the gold ids `absent` of `total`."""
+def absent_note(absent: Sequence[str], listed: Collection[str]) -> str:
+    """Return a note, printed after their number, that no list contains the gold ids `absent`."""
     occur, some = "occurs" if len(absent) == 1 else "occur", some_of(absent, _EXAMPLES)
-    note = f"of {counted(total, 'gold id')} {occur} in no retrieved list: {some}"
+    note = f"of {counted(len(absent), 'gold id')} {occur} in no retrieved list: {some}"
     if listed:
         note += f"; the retrieved ids are like {some_of(list(islice(listed, _EXAMPLES)))}"
     pairs = near_misses([(absent, listed)])
@@ -104,10 +104,13 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     """Yield (n, note): a note that n gold ids were not retrieved, or only in another spelling."""
     of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
     if any(mean == 0 for _, mean in of_gold):
-        absent, total, listed = unknown_gold(report.samples())
-        if absent:
-            hint = next(filter(None, map(hint_at_gold, report.samples())), "")
-            yield len(absent), absent_note(absent, total, listed) + hint
+        absent, listed, hint = dict[str, None](), dict[str, None](), ""
+        for sample in report.samples():
+            absent |= dict.fromkeys(_relevant(sample))
+            listed |= dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
+            hint = hint or hint_at_gold(sample)
+        if absent and listed and absent.keys().isdisjoint(listed):
+            yield len(absent), absent_note(list(absent), listed) + hint
             return
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in dict(of_gold)]
@@ -121,17 +124,3 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
         queries.append((missed, [name for name in found if name not in gold]))
     if pairs := near_misses(queries):
         yield near_note(pairs)
-
-
-def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[str]]:
-    """Return (relevant gold ids that are unknown, number of relevant gold ids, retrieved ids).
-
-    The first is all relevant gold ids if none of them was retrieved. It is [] if one was, or if no retrieved
-    context has an id.
-    """
-    gold, listed = dict[str, None](), dict[str, None]()
-    for sample in samples:
-        gold |= dict.fromkeys(_relevant(sample))
-        listed |= dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
-    is_met = not gold.keys().isdisjoint(listed)
-    return (list(gold) if listed and not is_met else []), len(gold), listed.keys()
