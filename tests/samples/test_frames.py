@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from pydantic import RootModel
 
 from germane import Report, compare, evaluate
 from germane.errors import InputError
@@ -38,6 +39,9 @@ EXPECTED = [
         pd.DataFrame({**pd.DataFrame(ROWS), "reference": ["r", math.nan]}),
         pl.DataFrame(ROWS),
         [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
+        [RootModel[dict[str, Any]](row) for row in ROWS],
+        list(pd.DataFrame(ROWS).itertuples(index=False)),
+        [make_dataclass("Row", row)(**row) for row in ROWS],
     ],
     ids=[
         "dicts",
@@ -47,6 +51,9 @@ EXPECTED = [
         "NaN",
         "polars",
         "arrays",
+        "models",
+        "tuples",
+        "dataclasses",
     ],
 )
 def test_every_table_gives_the_same_samples(source: Any) -> None:

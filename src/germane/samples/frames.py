@@ -23,7 +23,8 @@ def records(source: Any) -> Iterator[Any]:
     """Return an iterator over the rows of a table or a list; each mapping is converted to a plain dict.
 
     NaN and pandas' missing values become None, NumPy arrays lists, and documents of LangChain and nodes of
-    LlamaIndex contexts. Other rows are returned unchanged. Raises InputError if `source` has no rows.
+    LlamaIndex contexts. A data class, named tuple or pydantic model is a mapping of its fields; other rows
+    are returned unchanged. Raises InputError if `source` has no rows.
     """
     rows = source = collected(source)
     if hasattr(source, "iter_rows"):  # polars
@@ -41,7 +42,8 @@ def records(source: Any) -> Iterator[Any]:
         problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
         raise InputError(problem, fix=LIST)
     kind = dict if rows is source else TableRow
-    return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
+    found = (row if isinstance(row, Mapping) else fields_of(row) or row for row in rows)
+    return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in found)
 
 
 def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:

@@ -141,10 +141,7 @@ def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
     for record in records(dataset):
         row = record
         if not isinstance(record, Mapping):
-            fields = (
-                record.model_dump() if hasattr(record, "model_dump") else getattr(record, "__dict__", None)
-            )
-            if fields is None:
+            if (fields := getattr(record, "__dict__", None)) is None:
                 fix = "give mappings, or objects with attributes"
                 raise InputError(f"a row of the data set is {describe(record)}", fix=fix)
             (row,) = records([fields])
