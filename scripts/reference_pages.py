@@ -393,7 +393,8 @@ def gates_page() -> str:
 
 {MADE}
 A gate is `FUNCTION(MEASURE) OPERATOR LIMIT`, in `gates:` of an eval file or germane.toml, or `--fail-under 'lower(nDCG@10)>=0.7'`.
-Operators: `>=`, `>`, `<=`, `<`, `==`, `=`, {", ".join(f"`{word}`" for word in _IN_WORDS)}. A limit is a number, or a percentage (`80%`).
+Operators: `>=`, `>`, `<=`, `<`, `==`, `=`, {", ".join(f"`{word}`" for word in _IN_WORDS)}. A limit is a number, or a percentage (`80%`);
+the result says so if no value of the measure can meet it, or miss it (65 for `65%`).
 
 MEASURE is a name as it is reported: `nDCG@10`, `context_precision@5`, or the `name` that the eval file gives a grader. A measure
 alone is its mean. An unknown function or measure is an error that names what there is.

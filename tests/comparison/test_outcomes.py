@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from germane import Report, compare, evaluate
 from germane.comparison.formats import render_comparison
+from germane.comparison.regression import settle_changes
 from germane.errors import InputError
 from germane.judges.judge import FakeJudge
 from germane.show.table import plain_text
@@ -193,3 +195,64 @@ def test_the_page_and_markdown_begin_with_the_sentence(tmp_path: Path) -> None:
     assert row["sentence"] in page.read_text()
     done = invoke("compare", tmp_path / "a", tmp_path / "b", tmp_path / "a", "-o", page)
     assert (done.code, "an .html page compares two reports" in done.err) == (2, True)
+
+
+def scores(path: Path, values: Sequence[float | None], measure: str = "RR") -> Path:
+    """A file of scores as another program writes it; None is an empty cell."""
+    cells = (f"q{n},{'' if value is None else value}" for n, value in enumerate(values))
+    path.write_text("\n".join([f"id,{measure}", *cells]))
+    return path
+
+
+def test_figures_read_as_numbers(tmp_path: Path) -> None:
+    """Hundreds are no powers of ten, and a difference that is 0 but for rounding has no sign."""
+    a = scores(tmp_path / "a.csv", [100.0 * (n % 7) for n in range(40)], "cost")
+    b = scores(tmp_path / "b.csv", [100.0 * ((n + 3) % 7) for n in range(40)], "cost")
+    sentence = compare(a, b, ranges={"cost": (0, float("inf"))}).sentences[0]
+    assert re.search(r"40 queries detect \d{3} or more", sentence)
+    a = scores(tmp_path / "a.csv", [0.8, 0.3, 0.1] * 10)
+    b = scores(tmp_path / "b.csv", [0.1, 0.8, 0.3] * 10)
+    found = compare(b, a)
+    assert found["RR"].difference != 0
+    assert "+0.00 (95%" in found["RR"].figure
+    assert "-0.0000 " not in str(found)
+
+
+def test_the_adjustment_is_named_where_scores_are_missing(tmp_path: Path) -> None:
+    """An interval above 0 beside "no difference shown" needs its reason."""
+    rows = "id,RR,AP\n" + "".join(f"q{n},{{0}},{{1}}\n" for n in range(60))
+    (tmp_path / "a.csv").write_text(rows.format("0.2", "0.5"))
+    (tmp_path / "b.csv").write_text(rows.format("0.7", "0.5").replace("q3,0.7", "q3,"))
+    sentence = compare(tmp_path / "a.csv", tmp_path / "b.csv")["RR"].in_words
+    assert sentence is not None
+    assert "p at most 0.05, as scores are missing; over 2 tests (Holm) 0.1000" in sentence
+
+
+def test_gates_on_a_change_say_what_was_left_out(tmp_path: Path) -> None:
+    """At once, and not only when the report is opened again; those of compare name the report."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in ranked(30)))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    invoke("run", data, "-m", "RR", "-o", whole)
+    gates = "--baseline", whole, "--fail-under", "change(RR)>-0.5"
+    text = invoke("run", data, "-m", "RR", "-o", cut, "--limit", 40, *gates).out
+    assert "--limit left out every case after the first 40" in " ".join(text.split())
+    assert invoke("report", cut).out.count("--limit left out") == text.count("--limit left out")
+    text = invoke("compare", whole, cut, "--margin", "RR: 0.5").out
+    assert "measured on 40 of 60 queries; --limit left out every case after the first 40 of cut" in " ".join(
+        text.split()
+    )
+
+
+def test_a_regression_gate_names_its_system(tmp_path: Path) -> None:
+    """Whatever its outcome, where a report has several."""
+    systems = [*ranked(30, system="bm25"), *ranked(55, system="dense"), *ranked(5, system="new")]
+    before = evaluate(
+        [*ranked(30, system="bm25"), *ranked(20, system="dense"), *ranked(40, system="new")], "RR"
+    )
+    after = evaluate(systems, "RR")
+    settle_changes(after, before, every=True)
+    texts = [gate.text for gate in after.verdict.gates]
+    assert len(texts) == 3
+    for name, text in zip(("bm25", "dense", "new"), texts, strict=True):
+        assert name in text

@@ -136,3 +136,13 @@ def test_grades_outside_the_scale_are_told_and_not_clipped(tmp_path: Path) -> No
     assert line["illegal"] == {"5": threes}
     assert line["confusion"]["grades"] == [0, 1, 2, 3, 5]
     assert f"relevance: the judge gave grades outside the scale: 5 ({threes})" in found["warnings"]
+
+
+def test_labels_of_one_grade_do_not_condemn_a_judge(tmp_path: Path) -> None:
+    """Kappa is 0 then, whatever the judge says: that is what the warning names."""
+    report = report_at(tmp_path / "r")
+    session = LabellingSession(LabelQueue(tasks=label_tasks(report)), "ann", keep(report), scale="graded")
+    while session.next is not None:
+        session.answer(3)
+    warnings = audit_judge(Report.open(tmp_path / "r")).warnings
+    assert warnings == ["relevance: people's labels are all equal, so kappa cannot rate the judge"]

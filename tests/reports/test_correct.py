@@ -357,3 +357,28 @@ def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) ->
     assert "people labelled sufficiency" in (report[REL].corrected_why or "")
     (line,) = (one for one in audit_judge(report).as_json()["kinds"] if one["kind"] == "sufficiency")
     assert (line["n"], line["scale"]) == (11, "binary")
+
+
+class SilentOnce(GradeJudge):
+    """Has no answer for one passage."""
+
+    def one(self, question: AnyQuestion) -> Reply:
+        lost = isinstance(question, Relevance) and "passage 3.2 " in question.passage
+        return Reply(error="no answer") if lost else super().one(question)
+
+
+def test_a_missing_verdict_leaves_the_corrected_mean_in_doubt(tmp_path: Path) -> None:
+    """The query could have any score: both intervals allow for it, and a gate within that range is undecided."""
+    report = label(report_at(tmp_path / "r", "context_relevance", judge=SilentOnce()))
+    found = report[REL].corrected
+    assert found is not None
+    low, high = found.mean * (QUERIES - 1) / QUERIES, (found.mean * (QUERIES - 1) + 1) / QUERIES
+    assert found.set_ends == pytest.approx((low, high))
+    assert found.ends[0] < low < high < found.ends[1]
+    outcomes = {}
+    for limit in (low - 0.01, found.mean - 0.01, high + 0.01):
+        again = rescore(tmp_path / "r", parse_measures(["context_relevance"]), gates=[f"{REL}>={limit}"])
+        (gate,) = again.verdict.gates
+        outcomes[gate.outcome] = gate.detail
+    assert list(outcomes) == ["passed", "undecided", "failed"]
+    assert f"could be {low:.4f} to {high:.4f} once everything is judged" in outcomes["undecided"]

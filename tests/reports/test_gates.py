@@ -4,12 +4,23 @@ from typing import Any
 
 import pytest
 
+from germane import evaluate
 from germane.errors import InputError
 from germane.reports.gates import Gate, GateResult, check_gate, decide
 from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.scores import ScoreTable
 from germane.types import Score
+
+
+def found(*counts: int) -> list[dict[str, Any]]:
+    """Queries for which so many of the first twenty documents are relevant."""
+    rows = list[dict[str, Any]]()
+    for n, count in enumerate(counts):
+        gold = {"lost": 1, **{f"d{rank}": 1 for rank in range(count)}}
+        contexts = [{"id": f"d{rank}"} for rank in range(20)]
+        rows.append({"query": f"q{n}", "contexts": contexts, "qrels": gold, "tags": ["a"]})
+    return rows
 
 
 def score(sample: str, value: float | None, **more: Any) -> Score:
@@ -162,3 +173,33 @@ def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
         "lower end 0.5089 of 0.5089 to 0.9135, for queries like these; measured on 20 of 20 samples"
     )
     assert check("lower(RR)>=0.7", score("a", None, status="skipped")).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    "gate", ["P@20>=0.4", "P@20<=0.4", "P@20==0.4", "P@20>=40%", "min(mean(P@20) by a)>=0.4"]
+)
+def test_a_value_exactly_at_the_limit_meets_it(gate: str) -> None:
+    """Although the sum of decimal fractions ends just beside it: these twelve add up to 4.8 less 1e-15."""
+    counts = 0, 7, 0, 12, 4, 1, 5, 14, 16, 13, 17, 7
+    report = evaluate(found(*counts), "P@20", gates=[gate, "P@20>0.4", "P@20<0.4"])
+    assert report["P@20"].mean != 0.4
+    assert [one.outcome for one in report.verdict.gates] == ["passed", "failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "never"),
+    [
+        ("P@20>=65", "pass"),
+        ("lower(P@20)>1", "pass"),
+        ("share(P@20>=0.5)>=65", "pass"),
+        ("P@20<=5", "fail"),
+        ("P@20>=0.65", ""),
+        ("P@20==1", ""),
+    ],
+)
+def test_a_limit_outside_the_measure_s_range_is_noted(gate: str, never: str) -> None:
+    """65 in place of 65% can never pass, 5 in place of 5% never fail."""
+    (result,) = evaluate(found(4, 18, 14), "P@20", gates=[gate]).verdict.gates
+    note = f"it can never {never}: its values are 0 to 1"
+    assert (note in result.detail) == bool(never)
+    assert ("never" in result.detail) == bool(never)

@@ -41,3 +41,49 @@ def test_the_p_value_and_the_interval_agree(seed: int) -> None:
     low, high = found.interval.ends
     assert low <= found.set_ends[0] <= found.set_ends[1] <= high
     assert (found.p < 0.05) == (not low <= 0 <= high)
+
+
+@pytest.mark.parametrize("truth", [np.tile([1.0, 0.0], 400), np.ones(800)], ids=["two grades", "one grade"])
+def test_labels_without_an_error_leave_the_others_in_doubt(truth: np.ndarray) -> None:
+    """The judge agrees with 40 labels of 800; it may err on 5% of the others. All labelled, nothing is in doubt."""
+    weights = np.repeat([-1 / 8, 1 / 8], 400)
+    queries = np.tile(np.repeat(np.arange(50), 8), 2)
+    labels = np.full(800, np.nan)
+    labels[::20] = truth[::20]
+    found = corrected_difference(weights, labels, truth, np.full(800, 0.05), queries, 50)
+    assert not isinstance(found, str)
+    assert found.set_ends is not None
+    assert found.set_ends[1] - found.set_ends[0] > 0.05
+    assert found.interval.ends is not None
+    assert found.interval.ends[0] <= found.set_ends[0] < found.set_ends[1] <= found.interval.ends[1]
+    whole = corrected_difference(weights, truth, truth, np.ones(800), queries, 50)
+    assert not isinstance(whole, str)
+    assert whole.set_ends == pytest.approx((0.0, 0.0))
+
+
+def test_intervals_cover_a_judge_that_rarely_errs() -> None:
+    """It calls one of ten irrelevant passages of B relevant; 20 labels of each system often show no error."""
+    rng, inside, draws = np.random.default_rng(0), 0, 100
+    weights, queries = np.repeat([-1 / 8, 1 / 8], 800), np.tile(np.repeat(np.arange(100), 8), 2)
+    for _ in range(draws):
+        truth = (rng.random(1600) < 0.6).astype(float)
+        wrong = (truth == 0) & (rng.random(1600) < 0.1) & (weights > 0)
+        labels = np.full(1600, np.nan)
+        for start in (0, 800):
+            drawn = rng.choice(800, 20, replace=False) + start
+            labels[drawn] = truth[drawn]
+        found = corrected_difference(
+            weights, labels, np.where(wrong, 1, truth), np.full(1600, 1 / 40), queries, 100
+        )
+        assert not isinstance(found, str)
+        assert found.interval.ends is not None
+        inside += found.interval.ends[0] <= 0 <= found.interval.ends[1]
+    assert inside >= 0.93 * draws
+
+
+def test_equal_lists_need_no_labels() -> None:
+    """No passage changes the difference, so there is nothing to draw."""
+    none = np.zeros(0)
+    found = corrected_difference(none, none, none, none, none, 20)
+    assert not isinstance(found, str)
+    assert (found.difference, found.set_ends) == (0.0, (0.0, 0.0))

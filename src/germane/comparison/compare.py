@@ -101,6 +101,8 @@ def compare(
     rows = adjusted((row.replace(several=len(pairs) > 1) for row in compared), first)
     gates = [within_margin(row) for row in rows if row.decision]
     gates += [regression(row) for row in rows if row.tests and fail_on_regression]
+    cut = dict.fromkeys(f"{side.report.left_out} of {side.name}" for side in sides if side.report.left_out)
+    gates = [gate.noting("".join(cut)) for gate in gates]
     sliced = [] if by is None else [row for pair in pairs for row in _slices(pair, chosen, by)]
     slices = [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}

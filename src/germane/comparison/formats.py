@@ -16,8 +16,8 @@ from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.formats import write
-from germane.reports.gates import GateResult
-from germane.reports.pairing import MarginResult, MeasureComparison
+from germane.reports.gates import ORDER, GateResult
+from germane.reports.pairing import OUTCOMES, MarginResult, MeasureComparison
 from germane.reports.summary import (
     LIKE_THESE,
     canonical_name,
@@ -35,8 +35,6 @@ from germane.types import FrozenDict, Json
 _LONGEST_HEAD = 16  # the most characters of a system's name that fit over a column of means
 _FEW_DIFFERING = 10  # if fewer queries than this differ, a note warns that rare large losses may go unseen
 
-_WORDS: dict[MarginResult, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
-"""The outcomes of gates, the worst first, in words."""
 _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
 _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
@@ -96,7 +94,7 @@ class Comparison(
 
     def __post_init__(self) -> None:
         outcomes = {gate.outcome for gate in self.gates}
-        self.verdict = next((word for word in _WORDS if _WORDS[word] in outcomes), None)
+        self.verdict = next((word for word in OUTCOMES if OUTCOMES[word] in outcomes), None)
         self.exit_code = {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
         self.passed = self.exit_code == 0
 
@@ -211,7 +209,7 @@ def _sections(comparison: Comparison, *, every: bool) -> Iterator[RenderableType
     if intervals := ", ".join(sorted({row.interval.method for row in comparison.rows} - {""})):
         yield f"95% confidence intervals ({LIKE_THESE}): {intervals}"
     if comparison.verdict is not None:
-        word = _WORDS[comparison.verdict]
+        word = OUTCOMES[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
         text.stylize(f"bold {_COLOUR[word]}", 9, 9 + len(word))
         yield text.append("".join(f"\n  {clean(line)}" for line in _decisions(comparison)))
@@ -320,8 +318,7 @@ def _moved(query: MovedLine) -> str:
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
     """Yield one line per gate, failed gates first."""
-    order = ("failed", "undecided", "passed")
-    for gate in sorted(comparison.gates, key=lambda gate: order.index(gate.outcome)):
+    for gate in sorted(comparison.gates, key=lambda gate: ORDER.index(gate.outcome)):
         yield f"{gate.word:9}  {gate.text}"
 
 
@@ -349,7 +346,7 @@ def _markdown(comparison: Comparison) -> str:
     text = f"{head}{chr(10) if head else ''}{table}\n{notes}"
     if comparison.verdict is None:
         return text
-    verdict = f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
+    verdict = f"\n**{OUTCOMES[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
     return f"{text}{verdict}\n\n{bullets(_decisions(comparison))}"
 
 

@@ -10,14 +10,14 @@ from germane.clean import counted
 from germane.comparison.judged_pairs import DecidedPair
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
-from germane.reports.pairing import MeasureComparison, Side, adjusted, measures_in_common
+from germane.reports.pairing import OUTCOMES, MeasureComparison, Side, adjusted, measures_in_common
 from germane.reports.summary import in_digits, interval_in_words, is_diagnostic, p_in_words
 from germane.statistics.intervals import Interval
 from germane.statistics.systems import decide_change
 
 __all__ = ["settle_changes"]
 
-_OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
+_WORSE = "not significantly worse"
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
@@ -30,6 +30,7 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     rows = [{key: value for key, value in row if value and key != "word"} for row in fields]
     report.manifest = {**report.manifest, "changes": rows}
     names = set(map(str, pending))
+    changes = [change.noting(report.left_out) for change in changes]
     report.decide([*changes, *(gate for gate in report.verdict.gates if gate.gate not in names)])
     for pair in pairs:
         if not isinstance(pair, str) and (note := pair.renamed_note()):
@@ -40,8 +41,7 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
     """Return one result per system for each gate on `change(...)`.
 
     A gate passes or fails if the whole interval of the paired difference (report minus baseline) is on one
-    side of the gate's limit. Otherwise the gate is undecided, as it is if the baseline has no comparable
-    score. In `pairs`, a string is the reason why a system cannot be compared.
+    side of its limit, else it is undecided. In `pairs`, a string is why a system cannot be compared.
     """
     results = []
     for gate in gates:
@@ -59,16 +59,15 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
                 decision = decide_change(interval, gate.limit if below else -gate.limit)
                 needed = decision.needed
                 more = f"; {needed:,} queries would decide if nothing changed" if needed else ""
-                results.append(_result(row, name, _OUTCOME[decision.verdict], more))
+                results.append(_result(row, name, OUTCOMES[decision.verdict], more))
     return results
 
 
 def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
     """Return a gate's result per measure and system; it fails if the measure got significantly worse.
 
-    A measure got significantly worse if its whole interval is on the worse side, and its p-value is at most
-    0.05 after Holm's adjustment over all measures and systems. If a gate passes, its result says how large a
-    loss is still possible. Measures that only describe labels or lists are left out.
+    It did if its whole interval is on the worse side, and its p-value is at most 0.05 after Holm's adjustment
+    over all measures and systems. Measures that only describe labels or lists are left out.
     """
     results: list[GateResult] = []
     rows: list[tuple[str, MeasureComparison]] = []
@@ -78,15 +77,12 @@ def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
             continue
         suffix, sides = f" [{pair.b.system}]" if pair.b.system else "", (pair.a, pair.b)
         common = [name for name in measures_in_common(sides) if not is_diagnostic(pair.b.types[name])]
-        rows += [(suffix, pair.decided(name)) for name in common]
+        rows += [(suffix, pair.decided(name).replace(several=len(pairs) > 1)) for name in common]
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in sides)
             results.append(_undecided(f"{_WORSE}{suffix}", f"no measure in common ({have})"))
     settled = adjusted((row for _, row in rows), {row.measure for _, row in rows})
     return results + [regression(row, suffix) for (suffix, _), row in zip(rows, settled, strict=True)]
-
-
-_WORSE = "not significantly worse"
 
 
 def _undecided(gate: str, why: str) -> GateResult:
@@ -102,7 +98,7 @@ def regression(row: MeasureComparison, suffix: str = "") -> GateResult:
     more = f", p (Holm) {p_in_words(row.p_holm)}" if row.p_holm is not None else ""
     if loss > 0:
         more += "; a loss within this interval is not excluded"
-        sentence += f"; a loss of {loss:.2g} is not excluded" if row.finding != "same" else ""
+        sentence += f"; a loss of {float(f'{loss:.2g}'):g} is not excluded" if row.finding != "same" else ""
     elif worse:
         sentence += f", {counted(row.n, 'query')}{more}{_uncalibrated(row)}"
     return _result(row, name, "failed" if worse else "passed", more, sentence)
@@ -111,7 +107,7 @@ def regression(row: MeasureComparison, suffix: str = "") -> GateResult:
 def within_margin(row: MeasureComparison) -> GateResult:
     """Return the result of the gate that passes if a measure lost less than its margin (`row.decision`)."""
     measure = f"{row.measure} [{row.b}]" if row.several else row.measure
-    outcome, name = _OUTCOME[row.decision or "undecided"], f"{measure}, margin {row.margin:g}"
+    outcome, name = OUTCOMES[row.decision or "undecided"], f"{measure}, margin {row.margin:g}"
     sentence = f"{name}: {row.figure}"
     if outcome == "failed":
         sentence = f"{measure} got worse: {row.figure}, beyond the margin {row.margin:g}"
@@ -166,8 +162,8 @@ def pairs_with(report: ReportData, baseline: ReportData) -> list[DecidedPair | s
     for system in report.systems:
         match = baseline.systems[0] if alone else system
         if match in baseline.systems:
-            sides = Side("the baseline", baseline, match), Side("this report", report, system)
-            pairs.append(DecidedPair(*sides))
+            name = "this report" if alone else system or "this system"
+            pairs.append(DecidedPair(Side("the baseline", baseline, match), Side(name, report, system)))
         else:
             pairs.append(f"the baseline has no scores of {system or 'this system'}")
     return pairs

@@ -207,7 +207,9 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
         warnings.append(text)
     for line in kinds:
         warnings += [f"{line.kind}: {warning}" for warning in _few_items(line.n, "label is", "labels are")]
-        if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
+        if line.base_rate == 1.0:
+            warnings.append(f"{line.kind}: people's labels are all equal, so kappa cannot rate the judge")
+        elif (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
             hardly = f"agrees with people hardly more than by chance (quadratic kappa {kappa:.2f} of 1)"
             warnings.append(f"{line.kind}: the judge {hardly}; do not use its verdicts")
         if line.illegal:

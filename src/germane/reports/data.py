@@ -354,6 +354,14 @@ class ReportData:
         """Add a note to the manifest; it is shown as `count` followed by `note`, such as "3 gold ids ..."."""
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
+    @property
+    def left_out(self) -> str:
+        """What --filter and --limit left out, as a clause for the line of a gate; "" if nothing."""
+        counts = self.manifest.get("left_out", {})
+        words = "; --filter left out {filter:,} of the cases" if "filter" in counts else ""
+        words += "; --limit left out every case after the first {limit:,}" if "limit" in counts else ""
+        return words.format(**counts)
+
     def decide(self, results: Sequence[GateResult]) -> None:
         """Set `verdict`, computed from the results of all gates and the proportion of missing scores."""
         if not self.manifest.get("allow_stand_in"):

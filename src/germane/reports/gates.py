@@ -37,10 +37,9 @@ __all__ = ["Gate"]
 GateOutcome = Literal["passed", "failed", "undecided"]
 DecidedBy = Literal["corrected", "judged", "gold", "labels"]
 """The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's."""
-COMPARE: dict[str, Callable[[Any, float], Any]] = {
+_COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-"""The function that compares a value, or each value of an array, with a limit, by its operator."""
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
 # Patterns are compiled when a gate is read: most evaluations have no gates and start faster.
 _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
@@ -76,14 +75,9 @@ _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-
 class Gate:
     """A gate: the condition `how(measure) op limit`, such as `mean(nDCG@10)>=0.7`; see `FUNCTIONS`.
 
-    Attributes:
-        measure: The measure's reported or canonical name.
-        mean_of: "corrected" for the mean corrected by people's labels, "judged" for the judge's own mean,
-            or "" for the corrected mean if there is one, and otherwise the judge's mean.
-        share: The condition on each case's score, such as ">=0.5", if the gate is on the proportion of
-            cases that meet it; otherwise "".
-        by: The tag or metadata field that defines slices, if the gate is on means of slices; otherwise "".
-        location: The eval file that declares the gate.
+    `measure` is a reported or canonical name, `mean_of` the mean that is meant ("" = corrected if possible),
+    `share` the condition on each case, such as ">=0.5", `by` the tag or metadata field of slices, and
+    `location` the eval file that declares the gate.
     """
 
     how: str
@@ -171,15 +165,24 @@ class Gate:
         """Return the gate's text followed by the system's name, if any, as in `RR>=0.5 [bm25]`."""
         return f"{self} [{system}]" if system else str(self)
 
+    def meets(self, value: Floats | float) -> NDArray[np.bool_]:
+        """Return whether a value, or each one of an array, meets the limit, despite rounding of its sum."""
+        gap = np.subtract(value, self.limit)
+        return np.asarray(_COMPARE[self.op](gap * (np.abs(gap) > 1e-12 * max(1.0, abs(self.limit))), 0.0))
+
     def holds(self, low: float, high: float) -> GateOutcome:
         """Return the outcome for a value between `low` and `high`; undecided if the limit is there too."""
-        results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
+        results = {bool(self.meets(end)) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
         return "passed" if results == {True} else "failed"
 
 
 UNMEASURED = "nothing was measured"
+_DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}  # by source; otherwise "judged"
+_WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
+REQUIRED = "required "  # the name of a required grader's gate begins with it
+ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
 SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
 
@@ -231,10 +234,7 @@ def check_gate(
     samples: Iterable[Sample],
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
-    """Decide a gate on the samples `keep` (None = all), and return one result per system.
-
-    `samples` are read only for slices. Raises InputError without the measure or a slice, or for mixed labels.
-    """
+    """Return a gate's result per system on the samples `keep` (None = all); `samples` define its slices."""
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     named = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in named):
@@ -262,10 +262,19 @@ def check_gate(
             outcome, detail = _uncorrected(gate, summary, bounds)
         name = gate.name(summary.system)
         result = GateResult(gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by)
-        trials = summary.trials_in_words()
-        unit, more = ("case", f", {trials}") if trials else ("sample", "")
-        results.append(with_count(result, summary.n, summary.total, unit, more))
+        more = f", {trials}" if (trials := summary.trials_in_words()) else ""
+        result = with_count(result, summary.n, summary.total, "case" if more else "sample", more)
+        results.append(result.noting(_foregone(gate, summary, outcome)))
     return results
+
+
+def _foregone(gate: Gate, summary: MeasureSummary, outcome: GateOutcome) -> str:
+    """Return a clause that no value within the measure's range changes a gate's outcome; "" if one does."""
+    low, high = (0.0, 1.0) if gate.share else range_of(summary.type)
+    inside = low <= (summary.low or 0.0) <= (summary.high or 0.0) <= high
+    if not inside or outcome == "undecided" or gate.holds(low, high) != outcome:
+        return ""
+    return f"; it can never {'pass' if outcome == 'failed' else 'fail'}: its values are {low:g} to {high:g}"
 
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
@@ -275,14 +284,9 @@ def with_count(result: GateResult, n: int, total: int, unit: str = "sample", mor
     return result.noting(f"; measured on {seen}{more}").replace(few=few)
 
 
-_DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
-"""The value of `decided_by` for an uncorrected mean, by the source of its labels; otherwise "judged"."""
-
-
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     """Decide a gate on the corrected mean or an end of its interval; return the outcome and text."""
-    mean = summary.corrected
-    if mean is None:
+    if (mean := summary.corrected) is None:
         why = summary.corrected_why or "no verdict of the judge is stored"
         return "undecided", f"{summary.measure} has no corrected mean: {why}"
     low, high = mean.ends
@@ -292,7 +296,10 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
     text = f"corrected {mean.mean:.4f}{end} ({ends}, {counted(mean.labels, 'label')})"
     inside = "; the limit is inside the interval" if gate.how == "mean" and low < gate.limit < high else ""
-    return gate.holds(value, value), f"{text}; judged {mean.judged:.4f}{inside}"
+    low, high = summary.over_all(value, value) if gate.how == "mean" else (value, value)
+    if (outcome := gate.holds(low, high)) == "undecided":
+        inside += f", could be {low:.4f} to {high:.4f} once everything is judged"
+    return outcome, f"{text}; judged {mean.judged:.4f}{inside}"
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
@@ -331,14 +338,10 @@ def _uncorrected(
 def _of_values(
     gate: Gate, names: Sequence[str], ends: Sequence[Floats], slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
-    """Decide a gate on the share of cases that meet its condition, or on the worst mean of the `slices`.
-
-    `ends` are the smallest and the largest possible value of each case in `names`.
-    """
+    """Decide a gate on a share or on the worst slice, by the `ends` of the values of the cases `names`."""
     if gate.share:
-        limit = gate.share.lstrip("<>=")
-        op = gate.share.removesuffix(limit)
-        low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
+        of_case = Gate.parse(gate.measure + gate.share)
+        low, high = sorted(float(of_case.meets(end).mean()) for end in ends)
         share = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
         text, outcome = f"share {share} over {counted(len(ends[0]), 'case')}", gate.holds(low, high)
         return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
@@ -357,7 +360,7 @@ def _of_values(
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
     from germane.statistics.systems import chance_to_fail  # other gates need no drawn sets
 
-    chance = chance_to_fail(ends, [*large.values()], lambda means: COMPARE[gate.op](pick(means), gate.limit))
+    chance = chance_to_fail(ends, [*large.values()], lambda means: bool(gate.meets(pick(means))))
     alike = f"; if all {len(large)} slices had one true mean, chance would fail it in {chance:.0%} of sets"
     return decided, text + (alike if chance >= 0.005 else "")
 
@@ -400,7 +403,7 @@ class Verdict:
         """Return the printed lines: the verdict with its causes, then the gates, failed ones first."""
         because = f": {'; '.join(self.causes)}" if self.causes else ""
         code = f" (exit code {self.exit_code})" if exit_code else ""
-        gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
+        gates = sorted(self.gates, key=lambda gate: ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
         lines = [f"  {gate.word:{width}}  {gate.text}" for gate in gates]
         return list(map(clean, [f"verdict  {self.word}{code}{because}", *lines]))
@@ -409,11 +412,6 @@ class Verdict:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
         reasons, gates = list(self.reasons), [gate.as_json() for gate in self.gates]
         return {"exit_code": self.exit_code, "passed": self.passed, "reasons": reasons, "gates": gates}
-
-
-_WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
-REQUIRED = "required "  # the name of a required grader's gate begins with it
-_ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
 
 
 def decide(
@@ -428,7 +426,7 @@ def decide(
     The exit code is the first that applies. 2: a measure could not be computed for any sample, unless a gate
     failed or the measure is a required grader. 3: a limit was exceeded (`over` names it), more than
     `max_unmeasured` of the scores are missing, or a gate is undecided. 1: a gate failed. 0: otherwise. With
-    gates, the scores of samples whose contexts have no ids to compare with their gold count as missing too.
+    gates, scores of samples whose contexts have no ids count as missing too.
     """
     results = tuple(gates)
     skipped = [reason for s in summaries for reason in s.why] if results else []

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.reports.data import ReportData, models_in
-from germane.reports.gates import DecidedBy
+from germane.reports.gates import DecidedBy, GateOutcome
 from germane.reports.summary import (
     higher_is_better,
+    in_digits,
     interval_in_words,
     is_diagnostic,
     limits_of,
@@ -25,7 +26,7 @@ from germane.reports.summary import (
     range_of,
 )
 from germane.statistics.differences import CorrectedDifference
-from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
+from germane.statistics.intervals import LEVEL, SAME, Interval, IntervalEnds
 from germane.statistics.systems import DifferenceParts, PairedDifference, holm, paired_difference
 from germane.tables.cases import CaseValues, are_line_numbers, counterparts, texts_of
 from germane.types import Sample
@@ -33,6 +34,7 @@ from germane.types import Sample
 Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
+OUTCOMES: dict[MarginResult, GateOutcome] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
 ALPHA = 0.05  # the probability that any measure is called better or worse if no measure differs
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
@@ -142,13 +144,14 @@ class MeasureComparison(
         if difference is None:
             return "not measured"
         ends, corrected = interval.ends, self.corrected
-        least = min((abs(value) for value in (difference, *(ends or ())) if value), default=1.0)
+        figures = difference, *(ends or ())
+        least = min((abs(value) for value in figures if abs(value) > SAME), default=1.0)
         digits = next((n for n in (2, 3) if least >= 10.0**-n), 4)
         text = f"no interval: {interval.why}"
         if ends:
             text = f"95% interval {interval_in_words(ends, digits, '+')}"
         labels = f", corrected by {counted(corrected.labels, 'label')}" if corrected else ""
-        return f"{difference:+.{digits}f} ({text}{labels})"
+        return f"{in_digits(difference, '+', digits)} ({text}{labels})"
 
     @property
     def why_not_shown(self) -> str:
@@ -160,11 +163,13 @@ class MeasureComparison(
             return interval.why or f"no query has scores of both {self.a} and {self.b}"
         if self.corrected is None and self.n == self.due and not self.wins + self.losses:
             return f"{counted(self.n, 'query')}, no score differs"
-        if p is not None and p <= ALPHA and self.p_holm is not None:
-            holm_p = f"over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
-            return f"{self.figure}, p {p_in_words(p)}; {holm_p}"
+        if self.p_holm is not None and interval.ends and not interval.ends[0] <= 0 <= interval.ends[1]:
+            own = "at most 0.05, as scores are missing" if p is None else p_in_words(p)
+            return f"{self.figure}, p {own}; over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
         if self.corrected is None and self.mde is not None and abs(difference) < self.mde:
-            return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {self.mde:.2g} or more"
+            return (
+                f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {float(f'{self.mde:.2g}'):g} or more"
+            )
         return self.figure
 
     def sentence(self) -> str:

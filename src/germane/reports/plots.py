@@ -83,7 +83,7 @@ def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
     middle, drawn = (TOP + HEIGHT - BOTTOM) / 2, ""
     for value in np.linspace(*ends, 5).tolist():
         at = _up(value, ends)
-        drawn += _line(at, "grid") + _text(f"{value:.2g}", LEFT - 8, at + 4, text_anchor="end")
+        drawn += _line(at, "grid") + _text(f"{float(f'{value:.2g}'):g}", LEFT - 8, at + 4, text_anchor="end")
     drawn += _line(_up(0.0, ends), "axis")
     drawn += _text(name_x, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, text_anchor="middle")
     return drawn + _text(name_y, 13, middle, text_anchor="middle", transform=f"rotate(-90 13 {middle:.1f})")

@@ -90,8 +90,8 @@ class Report(ReportData):
                 samples = (sample for sample in report.samples() if sample.key in keys)
                 decided = check_gate(gate, file.summaries, report.case_scores, samples, file.keep)
                 results += [result.replace(gate=f"{result.gate} in {file.name}") for result in decided]
-        seen = _left_out(made.get("left_out", {}))
-        report.decide([result.noting(seen) for result in (*changes, *results, *_required_gates(report))])
+        results += [*changes, *_required_gates(report)]
+        report.decide([result.noting(report.left_out) for result in results])
         return report
 
     @classmethod
@@ -245,13 +245,6 @@ def _required_gates(report: Report) -> list[GateResult]:
         result = GateResult(gate=f"{REQUIRED}{name}", outcome=outcome, detail=detail, stand_in=stand_in)
         results.append(with_count(result, n, total))
     return results
-
-
-def _left_out(counts: Mapping[str, int]) -> str:
-    """Return what --filter and --limit left out, for the line of a gate; "" if nothing."""
-    words = "; --filter left out {filter:,} of the cases" if "filter" in counts else ""
-    words += "; --limit left out every case after the first {limit:,}" if "limit" in counts else ""
-    return words.format(**counts)
 
 
 def _counted(tables: Tables) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from germane.errors import InputError, SourceLocation
 from germane.measures.measure import UNKNOWN, Measure
 from germane.places.table import Source
 from germane.show.table import Table
-from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, mean_interval
+from germane.statistics.intervals import SAME, CorrectedMean, Interval, IntervalEnds, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable
 from germane.types import STATUSES, FrozenDict, Sample, Score
@@ -157,6 +157,12 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
             yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
+
+    def over_all(self, least: float, most: float) -> tuple[float, float]:
+        """Return the range of the mean over all cases due, if it is `least` to `most` over the `n` cases."""
+        rest, (low, high) = 1 - self.n / self.due, range_of(self.type)
+        ends = least + rest * (low - least), most + rest * (high - most)
+        return ends if rest else (least, most)
 
     def in_words(self) -> str:
         """Return the mean as text, or "-" if there is no mean.
@@ -331,7 +337,7 @@ def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, flo
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
     """Return a number with `digits` decimals, "-" for None; `sign` "+" adds a plus to positive numbers."""
-    return "-" if value is None else f"{value:{sign}.{digits}f}"
+    return "-" if value is None else f"{0.0 if abs(value) <= SAME else value:{sign}.{digits}f}"
 
 
 def p_in_words(value: float | None) -> str:
@@ -356,7 +362,7 @@ def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str =
     if ends is None:
         return "-"
     if ends[1] - ends[0] <= 1e-12:
-        return f"{ends[0]:{sign}.{digits}f}"
+        return in_digits(ends[0], sign, digits)
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
     return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"

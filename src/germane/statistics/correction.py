@@ -140,11 +140,9 @@ def corrected_query_mean(
         judged: The judge's value of every passage of every query, shape (N,).
         labels: People's value, shape (N,); nan = not labelled.
         queries: The query of each passage, shape (N,).
-        proxy: Values that replace `judged` in the correction, shape (N,), such as a judge's grades, which say
-            more than its yes or no.
-        population: "report" = the mean over these queries if all passages were labelled; "queries" = the
-            mean over queries like these.
-        value_range: The smallest and largest possible value; the interval is cut to this range.
+        proxy: Values that replace `judged` in the correction, such as grades, which say more than yes or no.
+        population: As in `corrected_mean`.
+        value_range: As in `corrected_mean`.
     """
     f_own, y_all = np.asarray(judged, float), np.asarray(labels, float)
     f_all = f_own if proxy is None else np.asarray(proxy, float)

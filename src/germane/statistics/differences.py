@@ -18,7 +18,7 @@ from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.statistics.correction import FEWEST
 from germane.statistics.distributions import t_cdf, t_quantile
-from germane.statistics.intervals import UPPER, Floats, Interval, IntervalEnds, Ints
+from germane.statistics.intervals import UPPER, Floats, Interval, IntervalEnds, Ints, mean_interval
 from germane.statistics.systems import paired_difference
 
 _QUERIES = 3  # the fewest labelled queries with which a difference is corrected
@@ -73,19 +73,16 @@ def corrected_difference(
     uncertainty of queries and of labels. For these queries alone, the variance is the sum over the drawn
     passages of (1 - p) (c (y - y') / p)^2 / n_queries^2, and the interval is Student's t.
 
-    Args:
-        weights: The amount by which each passage of either list changes the difference B - A if it is
-            relevant, shape (N,).
-        labels: People's label of each passage, or its lowest possible value if a person was unsure, shape
-            (N,); nan = no label.
-        grades: The judge's grade, shape (N,).
-        chances: The probability that the passage was drawn, above 0 unless its weight is 0, shape (N,).
-        queries: The index of each passage's query, shape (N,).
+    Args (each array but the last has an entry per passage of either list):
+        weights: The amount by which the passage changes the difference B - A if it is relevant.
+        labels: People's label, or its lowest possible value if a person was unsure; nan = no label.
+        grades: The judge's grade.
+        chances: The probability that the passage was drawn, above 0 unless its weight is 0.
+        queries: The index of the passage's query.
         n_queries: The number of queries, including queries without such a passage.
-        most: The highest possible value of people's label, shape (N,); None = the same as `labels`.
-        units: The unit to which each passage belonged in the draw, such as its query, shape (N,); None = each
-            passage was drawn by itself.
-        clusters: The cluster of each query, shape (n_queries,).
+        most: The highest possible value of people's label; None = the same as `labels`.
+        units: The unit to which it belonged in the draw, such as its query; None = drawn by itself.
+        clusters: The cluster of each query.
     """
     c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
     q = np.asarray(queries, np.intp)
@@ -101,7 +98,7 @@ def corrected_difference(
         value = np.where((c > 0) == worst, y, top)
         values, error = _by_query(c, value, x, p, q, n_queries)
         sides.append(values)
-        deviation, degrees = _spread(error, p, labelled, drawn)
+        deviation, degrees = _spread(error, c, p, labelled, drawn)
         deviation /= n_queries
         spreads.append(t_quantile(UPPER, degrees) * deviation if deviation else 0.0)
         mean = float(values.mean())
@@ -158,18 +155,22 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 
 
 def _spread(
-    error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
+    error: Floats, c: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
     """Return the standard deviation that the draw adds to the sum of errors, and its degrees of freedom.
 
-    Each argument has an entry per passage: its weighted error, its probability `p` of being drawn, whether it
-    is `labelled`, and the unit to which it belonged in the draw (its query, or itself).
+    Each argument has an entry per passage: its weighted error, its weight `c`, its probability `p` of being
+    drawn, whether it is `labelled`, and its unit in the draw (its query, or itself). If no drawn unit has an
+    error, it is that of the `mean_interval` of as many errors of 0, because units that were not drawn can
+    have errors. It is 0 if everything is labelled.
     """
-    codes = np.unique(units[labelled], return_inverse=True)[1]
-    terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
+    codes, rest = np.unique(units[labelled], return_inverse=True)[1], np.sqrt(1 - p[labelled])
+    terms = np.square(np.bincount(codes, rest * error[labelled]))
     total, n = float(terms.sum()), len(terms)
-    if total <= 0 or n < _QUERIES:
-        return 0.0, 1.0
+    most = float(np.bincount(codes, rest * np.abs(c[labelled]) / p[labelled]).max(initial=0.0))
+    if most and (total <= 1e-18 * most**2 or n < _QUERIES):
+        zeros = mean_interval(np.zeros(n), value_range=(-most, most))
+        return n * (zeros.half_width or 0.0) / t_quantile(UPPER, max(n - 1, 1)), max(n - 1.0, 1.0)
     # Satterthwaite's, as in `corrected_query_mean`
-    degrees = max(1.0, 3 * total**2 / float(np.square(terms).sum()) - 2)
-    return sqrt(total * n / (n - 2)), degrees
+    degrees = max(1.0, 3 * total**2 / float(np.square(terms).sum()) - 2) if total else 1.0
+    return sqrt(total * n / max(n - 2, 1)), degrees

@@ -156,10 +156,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the units of the values: the clusters of cases, or the cases if there are no clusters.
-
-    `clusters` holds the cluster of each case. If every case is its own cluster, the cases are the units.
-    """
+    """Return the units of the values: their `clusters`, one per case, or the cases if each is its own."""
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
@@ -197,8 +194,7 @@ def mean_interval(
     Args:
         values: One score per case, shape (n,); nan = incomplete.
         clusters: The cluster of each case, shape (n,); None = each case is its own.
-        bounds: The lower and upper bounds of incomplete scores, two arrays of shape (n,), used where
-            `values` is nan.
+        bounds: Lower and upper bounds, two arrays of shape (n,), used where `values` is nan.
         value_range: The smallest and largest possible value; None = unknown. For differences of scores in
             0 to 1: (-1, 1).
         differences: True if the values are differences between two scores of each case.
@@ -279,10 +275,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences: -+ the `largest` observed one, or -+ `end` / 2 if wider.
-
-    `end` is the largest possible difference.
-    """
+    """Return the range assumed for differences: -+ `largest`, or half the possible `end` if wider."""
     far = max(largest, end / 2)
     return -far, far
 
@@ -322,8 +315,7 @@ def imbens_manski(gap: float, df: float) -> float:
     """Return how many standard errors to add at both ends of a range to cover a mean in it with LEVEL.
 
     This is the C with T(C + gap) - T(-C) = LEVEL, where T is the distribution function of Student's t and
-    `gap` the length of the range in standard errors. C falls from the two-sided quantile, for a range of
-    length 0, to the one-sided quantile (Imbens and Manski 2004, Econometrica 72).
+    `gap` the length of the range in standard errors (Imbens and Manski 2004, Econometrica 72).
     """
     high = t_quantile(UPPER, df)
     if gap == 0:
