@@ -177,7 +177,7 @@ def _one_document(record: Mapping[str, Any], reading: Reading) -> tuple[str, flo
     """Return (document id, score or grade, rank) of a record that holds one document."""
     kind = reading.kind
     if not (doc := _id(record["doc"])):
-        fix = f"write a string or a whole number, or remove the row: {RUN.json}"
+        fix = "write a string or a whole number, or remove the row"
         raise Invalid(f"the document id cannot be {describe(record['doc'])}", fix)
     if kind is GOLD or record.get("score") is not None:
         value, rank = _value(record.get(kind.value, 1), reading), None
