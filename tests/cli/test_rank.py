@@ -580,6 +580,24 @@ def test_gold_without_a_known_grade_is_noted(inside: Cli, tmp_path: Path, name: 
         assert ("every row counts as relevant; not read: rating" in ran.err) is (column == "rating")
 
 
+@pytest.mark.parametrize("name", ["r.csv", "r.jsonl"])
+def test_a_run_without_a_known_score_is_noted(inside: Cli, tmp_path: Path, name: str) -> None:
+    """A column of an unknown name is not read, so that the rows are taken as they stand; gold is no run."""
+    (tmp_path / "g.txt").write_text("q1 0 b 1\n")
+    rows = [("q1", "a", 0.1), ("q1", "b", 0.9)]
+    for column, mean in (("similarity", 1.0), ("cosine", 0.5), ("relevance", 0.5)):
+        lines = [
+            json.dumps({"query_id": query, "doc_id": doc, column: number}) for query, doc, number in rows
+        ]
+        if name == "r.csv":
+            lines = [f"query_id,doc_id,{column}", *(f"{query},{doc},{number}" for query, doc, number in rows)]
+        (tmp_path / name).write_text("\n".join(lines))
+        ran = inside("rank", name, "--qrels", "g.txt", "-m", "RR", "--json")
+        assert ran.json["measures"]["RR"]["mean"] == mean
+        note = f"no column holds the score, so the order of the rows is the ranking; not read: {column}"
+        assert (note in ran.err) is (column != "similarity")
+
+
 def test_gold_of_varying_columns_has_one_note(inside: Cli, tmp_path: Path) -> None:
     """Not one for each row."""
     (tmp_path / "r.run").write_text("q1 Q0 a 1 2 r\n")

@@ -258,13 +258,16 @@ class Reading:
                 self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
         return False
 
-    def note_without_grades(self, names: Iterable[str], roles: Mapping[str, str]) -> None:
-        """Add a note, once, if gold has columns (`names`) that are not read, and none with grades."""
-        if self.kind is RUN or {"grade", "gold"} & roles.keys():
+    def note_without_numbers(self, names: Iterable[str], roles: Mapping[str, str]) -> None:
+        """Add a note, once, if columns (`names`) are not read, and none holds the scores, ranks or grades."""
+        if {self.kind.value, self.kind.list_role, "rank"} & roles.keys():
             return
-        text, unread = "no column holds the grade", [name for name in names if name not in roles.values()]
+        text, unread = f"no column holds the {self.kind.value}", [n for n in names if n not in roles.values()]
         if unread and not any(text in note for note in self.notes):
-            self.note(f"{text}, so every row counts as relevant; not read: {', '.join(unread)[:200]}")
+            so = (
+                "the order of the rows is the ranking" if self.kind is RUN else "every row counts as relevant"
+            )
+            self.note(f"{text}, so {so}; not read: {', '.join(unread)[:200]}")
 
     def reject(self, fault: InputError) -> None:
         """Raise the error of an invalid row, or store it in `rejected` if invalid rows are skipped."""
@@ -313,7 +316,7 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
         fix = "rename one of the two columns"
         raise InputError(f"two columns are named {twice!r}", fix=fix, place=location)
     if named:
-        reading.note_without_grades(head, header)
+        reading.note_without_numbers(head, header)
     else:
         if kind is RUN:
             _refuse_shifted(head, location)
@@ -335,7 +338,7 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
         problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"
         fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"
         raise InputError(problem, fix=fix, place=SourceLocation(reading.name))
-    reading.note_without_grades(names, result)
+    reading.note_without_numbers(names, result)
     return result
 
 

@@ -77,7 +77,7 @@ def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[Row]:
             if "system" in values:
                 reading.require_one_system(str(values["system"]), names["system"], line)
             if "doc" in values:
-                reading.note_without_grades(record, names)
+                reading.note_without_numbers(record, names)
             if reading.kind is RUN:
                 mapped = isinstance(values.get("docs"), Mapping)
                 reading.mapped = reading.mapped is not False and mapped
