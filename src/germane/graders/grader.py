@@ -292,9 +292,9 @@ class CaseGrader(YamlModel, ABC):
 
     def verdict(self, score: float) -> Verdict:
         """Return "pass" for a score from `min_score` (default 0.8), "borderline" from 0.6, else "fail"."""
-        if score >= (PASS if self.min_score is None else self.min_score):
+        if round(score, 12) >= (PASS if self.min_score is None else self.min_score):
             return "pass"
-        return "borderline" if score >= BORDERLINE else "fail"
+        return "borderline" if round(score, 12) >= BORDERLINE else "fail"
 
 
 class DirectGrader(CaseGrader):

@@ -91,14 +91,14 @@ def case_of(
         if grader is not None and grader.required is not None:
             # undecided if missing verdicts leave both open
             ends = (score.value, score.value) if score.value is not None else score.bounds
-            low, high = sorted(_good(grader, end) for end in ends) if ends else (-inf, inf)
+            low, high = sorted(round(_good(grader, end), 12) for end in ends) if ends else (-inf, inf)
             limit = grader.required
             below[score.measure] = True if high < limit else False if low >= limit else None
         if grader is not None and grader.strict and (score.why or "").startswith(STRICT):
             strict.add(score.measure)
     least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
     if least is not None:
-        below[CASE_SCORE] = None if mean is None else mean < least
+        below[CASE_SCORE] = None if mean is None else round(mean, 12) < least
     failed = tuple(name for name, is_below in below.items() if is_below)
     undecided = tuple(name for name, is_below in below.items() if is_below is None)
     unsure = {score.measure for score, _ in due}.intersection(open_to)
@@ -111,7 +111,8 @@ def case_of(
         elif mean is None:
             verdict = "skipped"
         else:
-            verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
+            reached = round(mean, 12)  # the sum of .7, .8 and .9 is not quite 2.4
+            verdict = "pass" if reached >= PASS else "borderline" if reached >= BORDERLINE else "fail"
     sample, system, trial = key
     named: dict[str, Json] = {"system": system, "trial": trial} if system or trial else {}
     required: dict[str, Json] = {"failed_required": failed, "undecided_required": undecided}

@@ -64,3 +64,14 @@ def test_a_stand_in_decides_nothing_of_a_script(inside: Cli, tmp_path: Path) -> 
         f"data: s.jsonl\njudge: lexical\nmeasures: [{script}, context_precision]\n"
     )
     assert inside("run", "e.yaml").code == 0
+
+
+def test_a_case_exactly_at_its_threshold_passes(inside: Cli, tmp_path: Path) -> None:
+    """The mean of .7, .8 and .9 is .8, although their sum as numbers ends just below 2.4."""
+    scripts = [
+        f"{{type: code_judge, name: s{n}, script: ['echo', '{{\"score\": 0.{n}}}']}}" for n in (7, 8, 9)
+    ]
+    file = cases_file(tmp_path, *scripts, more="execution: {threshold: 0.8}\n")
+    ran = inside("run", file, "--json", "--no-cache")
+    assert ran.code == 0
+    assert [case["verdict"] for case in ran.json["cases"]] == ["pass", "pass"]
