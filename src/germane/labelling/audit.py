@@ -419,13 +419,14 @@ def judges_document(audit: JudgesAudit) -> TextDocument:
     """Return the comparison of judges as a document: a table of agreement, the best judge, and warnings."""
     heads = ["judge", "failed", "kappa (yes or no)", "agreement minus best", "p", "bias", "calls", "price"]
     table = Table(heads, "lrrrrrrr")
-    for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
+    for line in sorted(audit.judges, key=lambda line: 1.0 if line.kappa is None else -line.kappa):
         less = _signed(line.difference, line.interval) if line.interval else None
         price = "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}"
         kappa, bias = in_digits(line.kappa, digits=3), _signed(line.bias.mean, line.bias.ends)
         table.add([line.name, line.failed, kappa, less, p_in_words(line.p), bias, line.calls, price])
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
-    result = f"best: {audit.best}; not distinguishable from it: {', '.join(audit.not_distinguishable)}"
+    others = ", ".join(name for name in audit.not_distinguishable if name != audit.best)
+    result = f"best: {audit.best}; not distinguishable from it: {others or 'none'}"
     return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit.warnings)])
 
 

@@ -167,9 +167,8 @@ class MeasureComparison(
             own = "at most 0.05, as scores are missing" if p is None else p_in_words(p)
             return f"{self.figure}, p {own}; over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
         if self.corrected is None and self.mde is not None and abs(difference) < self.mde:
-            return (
-                f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {float(f'{self.mde:.2g}'):g} or more"
-            )
+            least = f"{float(f'{self.mde:.2g}'):g}"
+            return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {least} or more"
         return self.figure
 
     def sentence(self) -> str:
