@@ -226,7 +226,7 @@ def check_targets(cases: Sequence[PlannedCase], folder: Path, stored: Mapping[st
         from germane.targets.targetsfile import check_asked  # most evaluations do not need this import
 
         entry, path, _ = check_asked(name, file)
-        key = f"{path}: {name}"
+        key = f"{path.resolve()}: {name}"
         digests[key] = digest({key: of for key, of in entry.json().items() if key not in _NO_ANSWER})
         if before.get(key, digests[key]) != digests[key]:
             answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
