@@ -251,10 +251,7 @@ class Corrections:
         if not rows.items:
             return None, "no passage or claim whose verdict this measure uses has a label of a person"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
-        if isinstance(mean, str):
-            return None, mean
-        of_set = mean.set_ends and summary.over_all(*mean.set_ends)
-        return mean.replace(ends=summary.over_all(*mean.ends), set_ends=of_set), ""
+        return (None, mean) if isinstance(mean, str) else (mean, "")
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
         """Return the verdicts from which the scores of a summary's measure and system were computed."""

@@ -296,7 +296,7 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
     text = f"corrected {mean.mean:.4f}{end} ({ends}, {counted(mean.labels, 'label')})"
     inside = "; the limit is inside the interval" if gate.how == "mean" and low < gate.limit < high else ""
-    low, high = summary.over_all(value, value) if gate.how == "mean" else (value, value)
+    low, high = summary.over_all(value)
     if (outcome := gate.holds(low, high)) == "undecided":
         inside += f", could be {low:.4f} to {high:.4f} once everything is judged"
     return outcome, f"{text}; judged {mean.judged:.4f}{inside}"

@@ -158,11 +158,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
-    def over_all(self, least: float, most: float) -> tuple[float, float]:
-        """Return the range of the mean over all cases due, if it is `least` to `most` over the `n` cases."""
+    def over_all(self, mean: float) -> tuple[float, float]:
+        """Return the range of the mean over all cases due, if it is `mean` over the `n` cases."""
         rest, (low, high) = 1 - self.n / self.due, range_of(self.type)
-        ends = least + rest * (low - least), most + rest * (high - most)
-        return ends if rest else (least, most)
+        return (mean + rest * (low - mean), mean + rest * (high - mean)) if rest else (mean, mean)
 
     def in_words(self) -> str:
         """Return the mean as text, or "-" if there is no mean.
