@@ -108,7 +108,7 @@ def test_another_evaluations_report_is_not_overwritten(tmp_path: Path) -> None:
     saved(tmp_path)
     before = contents(tmp_path)
     other = evaluate(ROWS[:1], "context_precision@3", judge="lexical")
-    with pytest.raises(InputError, match=r"already holds a report.*--force"):
+    with pytest.raises(InputError, match=r"already holds a report.*force=True"):
         other.save(tmp_path)
     assert contents(tmp_path) == before
     other.save(tmp_path, force=True)
