@@ -152,6 +152,11 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
     return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
 
 
+def two_digits(value: float) -> str:
+    """Return a number rounded to two significant digits, such as 0.16 and 200."""
+    return f"{float(f'{value:.2g}'):g}"
+
+
 def counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun, such as "1 query" or "2,000 queries"; `plural` is only for odd nouns."""
     if number == 1:

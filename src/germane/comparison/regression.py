@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from germane.clean import counted
+from germane.clean import counted, two_digits
 from germane.comparison.judged_pairs import DecidedPair
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
@@ -98,7 +98,7 @@ def regression(row: MeasureComparison, suffix: str = "") -> GateResult:
     more = f", p (Holm) {p_in_words(row.p_holm)}" if row.p_holm is not None else ""
     if loss > 0:
         more += "; a loss within this interval is not excluded"
-        sentence += f"; a loss of {float(f'{loss:.2g}'):g} is not excluded" if row.finding != "same" else ""
+        sentence += f"; a loss of {two_digits(loss)} is not excluded" if row.finding != "same" else ""
     elif worse:
         sentence += f", {counted(row.n, 'query')}{more}{_uncalibrated(row)}"
     return _result(row, name, "failed" if worse else "passed", more, sentence)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError, mod
 from germane.errors import GermaneError, InputError, Invalid, describe
 from germane.evalfiles import Case, model
 from germane.evalfiles.model import Keys, Share, YamlModel, all_faults, plain
-from germane.measures.declaration import BORDERLINE, DECLARED, PASS, STRICT, Grader, define_grader
+from germane.measures.declaration import DECLARED, PASS, STRICT, Grader, define_grader, verdict_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program
@@ -115,7 +115,7 @@ class GraderResult:
     def outcome(self) -> Outcome:
         """The result as an Outcome, from which a row of the report's scores is made."""
         why = self.why
-        if self.verdict == "fail" and self.score is not None and self.score >= BORDERLINE:
+        if self.verdict == "fail" and self.score is not None and verdict_of(self.score) != "fail":
             why = f"{STRICT}{'; '.join(self.misses[:1]) or 'the verdict of the grader is fail'}"
         return Outcome(self.score, self.status, why, self.bounds)
 
@@ -292,9 +292,7 @@ class CaseGrader(YamlModel, ABC):
 
     def verdict(self, score: float) -> Verdict:
         """Return "pass" for a score from `min_score` (default 0.8), "borderline" from 0.6, else "fail"."""
-        if round(score, 12) >= (PASS if self.min_score is None else self.min_score):
-            return "pass"
-        return "borderline" if round(score, 12) >= BORDERLINE else "fail"
+        return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
 
 class DirectGrader(CaseGrader):

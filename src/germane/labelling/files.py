@@ -319,7 +319,7 @@ def _rows_of_array(path: Path) -> list[tuple[int, _Row]]:
     """Return (line number, row) for each label in a JSON array; [] if the file is none, or holds qrels."""
     if suffix_of(path) != ".json" or not read_text(path).lstrip().startswith("["):
         return []
-    rows = [(where(()).line or 1, row) for _, row, where in json_rows(path, print)]
+    rows = [(where(()).line or 1, row) for _, row, where in json_rows(path, lambda _: None)]
     return rows if all(isinstance(row, dict) and "sample" in row for _, row in rows) else []
 
 

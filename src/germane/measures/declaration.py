@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from germane.addons import all_of, find, load
 from germane.clean import some_of
@@ -228,6 +228,14 @@ FINDERS.append(install)
 
 
 PASS, BORDERLINE = 0.8, 0.6
+
+
+def verdict_of(score: float, least: float = PASS) -> Literal["pass", "borderline", "fail"]:
+    """Return "pass" for a score from `least`, "borderline" from BORDERLINE, else "fail"."""
+    reached = round(score, 12)  # the mean of .7, .8 and .9 is not quite .8
+    return "pass" if reached >= least else "borderline" if reached >= BORDERLINE else "fail"
+
+
 STRICT = "strict: "
 """The prefix of the note on a score whose case fails because of `strict: true`."""
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.tables import Tables
-from germane.measures.declaration import BORDERLINE, PASS, STRICT, Grader
+from germane.measures.declaration import STRICT, Grader, verdict_of
 from germane.measures.measure import Measure
 from germane.places.lists import PlaceRow
 from germane.reports.gates import GateResult, Verdict, decide
@@ -111,8 +111,7 @@ def case_of(
         elif mean is None:
             verdict = "skipped"
         else:
-            reached = round(mean, 12)  # the sum of .7, .8 and .9 is not quite 2.4
-            verdict = "pass" if reached >= PASS else "borderline" if reached >= BORDERLINE else "fail"
+            verdict = verdict_of(mean)
     sample, system, trial = key
     named: dict[str, Json] = {"system": system, "trial": trial} if system or trial else {}
     required: dict[str, Json] = {"failed_required": failed, "undecided_required": undecided}
@@ -381,9 +380,13 @@ class ReportData:
         """True if cases have verdicts, because the eval file declares a grader, `required` or a threshold."""
         return any(grader.declares for graders in self.grader_sets for grader in graders.values())
 
+    def decided_cases(self) -> Iterator[CaseResult]:
+        """Return an iterator over the results of all cases if cases have verdicts, else over none."""
+        return self.cases() if self.has_verdicts else iter(())
+
     def failed(self) -> list[CaseResult]:
         """Return the results of the failed cases, lowest score first."""
-        failed = (case for case in self.cases() if case.failed) if self.has_verdicts else ()
+        failed = (case for case in self.decided_cases() if case.failed)
         return sorted(failed, key=lambda case: case.score or 0.0)
 
     @cached_property

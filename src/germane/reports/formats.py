@@ -114,7 +114,7 @@ def _beside(
     report: ReportData,
 ) -> tuple[dict[SampleKey, CaseVerdict | None], dict[tuple[str, str], list[str]]]:
     """Return each case's verdict, {} without graders, and the remarks on each (system, measure)."""
-    verdicts = {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
+    verdicts = {case.key: case.verdict for case in report.decided_cases()}
     return verdicts, {(line.system, line.measure): list(line.remarks()) for line in report.summaries}
 
 
@@ -304,8 +304,8 @@ def format_of(path: Path) -> str:
     Raises InputError if it has none, and MissingPart if the package that writes it is not installed.
     """
     if kind := known_format(path):
-        package, extra = _PACKAGES.get(kind, ("json", ""))
-        if find_spec(package.replace("-", "_")) is None:
+        package, extra = _PACKAGES.get(kind, ("", ""))
+        if package and find_spec(package.replace("-", "_")) is None:
             fix = f"{install_extra(extra)}, or write a {'.svg' if kind == '.png' else '.csv'} file"
             raise MissingPart(f"{path}: writing a {kind} needs the package {package}", fix=fix)
         return kind

@@ -184,6 +184,7 @@ _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
 REQUIRED = "required "  # the name of a required grader's gate begins with it
 ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
 SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
+STAND_IN = "judged by a stand-in for a model, which decides nothing"
 POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
 
 
@@ -219,7 +220,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
         if not self.stand_in or self.outcome == "undecided":
             return self
         given = option("--allow-stand-in")
-        more = f"; judged by a stand-in for a model, which decides nothing (unless {given} is given)"
+        more = f"; {STAND_IN} (unless {given} is given)"
         return self.noting(more).replace(outcome="undecided", stand_in=False, decided_by=None)
 
     def noting(self, more: str) -> GateResult:

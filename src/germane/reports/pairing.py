@@ -12,10 +12,10 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from germane.clean import counted
+from germane.clean import counted, two_digits
 from germane.encoding import Line, internal
 from germane.reports.data import ReportData, models_in
-from germane.reports.gates import DecidedBy, GateOutcome
+from germane.reports.gates import STAND_IN, DecidedBy, GateOutcome
 from germane.reports.summary import (
     higher_is_better,
     in_digits,
@@ -36,7 +36,6 @@ Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
 OUTCOMES: dict[MarginResult, GateOutcome] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
 ALPHA = 0.05  # the probability that any measure is called better or worse if no measure differs
-STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
 _INTERNAL = ("interval", "stand_in", "undecided_why", "tests", "several", "asked")
@@ -167,8 +166,7 @@ class MeasureComparison(
             own = "at most 0.05, as scores are missing" if p is None else p_in_words(p)
             return f"{self.figure}, p {own}; over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
         if self.corrected is None and self.mde is not None and abs(difference) < self.mde:
-            least = f"{float(f'{self.mde:.2g}'):g}"
-            return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {least} or more"
+            return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {two_digits(self.mde)} or more"
         return self.figure
 
     def sentence(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from germane.clean import clean, counted, shorten
+from germane.clean import clean, counted, shorten, two_digits
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.explain import strips as strips_of
@@ -83,7 +83,7 @@ def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
     middle, drawn = (TOP + HEIGHT - BOTTOM) / 2, ""
     for value in np.linspace(*ends, 5).tolist():
         at = _up(value, ends)
-        drawn += _line(at, "grid") + _text(f"{float(f'{value:.2g}'):g}", LEFT - 8, at + 4, text_anchor="end")
+        drawn += _line(at, "grid") + _text(two_digits(value), LEFT - 8, at + 4, text_anchor="end")
     drawn += _line(_up(0.0, ends), "axis")
     drawn += _text(name_x, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, text_anchor="middle")
     return drawn + _text(name_y, 13, middle, text_anchor="middle", transform=f"rotate(-90 13 {middle:.1f})")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from germane.graders.grader import GraderResult
 from tests.cli.conftest import Cli
 from tests.cli.test_verdicts import counted
 
@@ -75,3 +76,9 @@ def test_a_case_exactly_at_its_threshold_passes(inside: Cli, tmp_path: Path) -> 
     ran = inside("run", file, "--json", "--no-cache")
     assert ran.code == 0
     assert [case["verdict"] for case in ran.json["cases"]] == ["pass", "pass"]
+
+
+def test_a_grader_s_fail_holds_for_a_score_that_is_borderline_but_for_rounding() -> None:
+    """The outcome says that the verdict is strict, as it does with the score .6 itself."""
+    whole, rounded = (GraderResult(score=score, verdict="fail").outcome.why for score in (0.6, 0.6 - 1e-16))
+    assert whole == rounded == "strict: the verdict of the grader is fail"

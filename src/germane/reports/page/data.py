@@ -138,7 +138,7 @@ def page_data(
     has_tags = next(report.tables.values_of("tags"), None) is not None
     slices = report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
     of_slices = [line for value in slices for line in value.summaries]
-    failed = [case.failed for case in report.cases() if case.verdict is not None]
+    failed = [case.failed for case in report.decided_cases() if case.verdict is not None]
     manifest, judge = report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
@@ -209,7 +209,7 @@ def _queries(
     slots: dict[tuple[str, str], LabelSlot] = {}
     lists: list[Json] = []
     gates = _gates(report, of_case=True)
-    failed = {case.key for case in report.cases() if case.failed_required}
+    failed = {case.key for case in report.decided_cases() if case.failed_required}
     for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
         measured.append({line.measure: line for line in document.measures})
         lists.append(_last_list(document))

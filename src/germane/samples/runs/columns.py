@@ -60,11 +60,11 @@ class Texts(Sequence[str]):
         return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
 
     def __iter__(self) -> Iterator[str]:
-        data = self.data.tobytes()
+        data, spans = self.data.tobytes(), zip(self.start.tolist(), self.end.tolist(), strict=True)
         if not data.isascii():
-            return (text.decode(*_UTF8) for text in self.bytes())
-        whole = data.decode()
-        return (whole[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
+            return (data[a:b].decode(*_UTF8) for a, b in spans)
+        text = data.decode()  # one decoding for all
+        return (text[a:b] for a, b in spans)
 
     def bytes(self) -> Iterator[bytes]:
         """Return an iterator over the strings as UTF-8 bytes."""
