@@ -84,7 +84,7 @@ class RowReader:
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
-        self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
+        self._plans: dict[tuple[Any, ...], tuple[KeyPlan, list[Any]]] = {}
         self._headings = functools.lru_cache(maxsize=1000)(self._headings_of)
         self._cells, self._table_rows = CellCounts(), 0
 
@@ -110,11 +110,14 @@ class RowReader:
         try:
             if isinstance(row, TableRow):
                 row = self._values(row, where)
-            among = tuple(row)
+            keys = among = tuple(row)
             if type(None) in map(type, row.values()):
                 row = {key: value for key, value in row.items() if value is not None}
-            plan = self._plan(tuple(row), among)
-            self._warn_of(plan, row, among, where)
+                keys = tuple(row)
+            plan, keys_of_ids = self._plans.get((keys, among)) or self._plan_of(keys, among, where)
+            for key in keys_of_ids:
+                if isinstance(ids := row[key], list) and len(ids) == 1 and is_joined_ids(str(ids[0])):
+                    self._cells.add("ids", key, where((key,)))  # such as `d1;d2`
             values = plan.read(row)
             if IDS in values:
                 values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
@@ -128,11 +131,24 @@ class RowReader:
                 _explain(wrong, plan, row)
             raise wrong.error(where(wrong.path)) from None
 
-    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
-        """Return the plan for reading rows that have the keys `among`, and values for `keys`."""
+    def _plan_of(
+        self, keys: tuple[Any, ...], among: tuple[Any, ...], where: Locate
+    ) -> tuple[KeyPlan, list[Any]]:
+        """Return the plan for rows with the keys `among`, of which `keys` have values; warn about keys."""
         self._absent.difference_update(keys)
         names = [key for key in (*self._mapped, *SPELLINGS) if key in keys]
-        return KeyPlan.of(keys, {key: self.field_of(key, among) for key in names}, FIELDS)
+        plan = KeyPlan.of(keys, {key: self.field_of(key, among) for key in names}, FIELDS)
+        for key in plan.others:
+            if meant := self.field_of(key, among):
+                problem = f"the field {key!r} is ignored, since another field is also read as {meant}"
+                self.warn(Notice(problem, f"keep only one field for {meant}", where((key,))))
+            elif near := _nearest_field(key):
+                problem = f"the field {key!r} is unknown and kept as metadata"
+                self.warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
+        if len(self._plans) == 1000:  # a file with other keys in each row needs no more memory
+            self._plans.clear()
+        self._plans[keys, among] = made = plan, [key for key, name, _ in plan.fields if name in _OF_IDS]
+        return made
 
     def _headings_of(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return a table's headings; one like `Retrieved Contexts` becomes the known name `retrieved_contexts`."""
@@ -170,20 +186,6 @@ class RowReader:
         for key in sorted(self._absent):
             problem = f"no row has the column {key!r}, which is given for the field {self._mapped[key]}"
             self.warn(Notice(problem, "check the name, also upper and lower case", file))
-
-    def _warn_of(self, plan: KeyPlan, row: Mapping[str, Json], among: tuple[Any, ...], where: Locate) -> None:
-        """Warn about misspelt keys, several keys for one field, and several ids in one string."""
-        for key, name, _ in plan.fields:
-            value = row[key] if name in _OF_IDS else None
-            if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
-                self._cells.add("ids", key, where((key,)))  # such as `d1;d2`
-        for key in plan.others:
-            if meant := self.field_of(key, among):
-                problem = f"the field {key!r} is ignored, since another field is also read as {meant}"
-                self.warn(Notice(problem, f"keep only one field for {meant}", where((key,))))
-            elif near := _nearest_field(key):
-                problem = f"the field {key!r} is unknown and kept as metadata"
-                self.warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
 
 
 def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
@@ -227,11 +229,12 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
         raise Invalid(f"has {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):
-        fields = structs.asdict(context) if isinstance(context, Context) else context
-        if (own := fields.get("id")) not in {None, document}:
+        own = context.id if isinstance(context, Context) else context.get("id")
+        if own not in {None, document}:
             problem = f"is {document!r}, but the context itself has the id {own!r}"
             raise Invalid(problem, "write one of the two ids", IDS, number)
-        made.append({**fields, "id": document})
+        fields = structs.asdict(context) if own is None and isinstance(context, Context) else context
+        made.append(context if own else {**fields, "id": document})
     return made
 
 
