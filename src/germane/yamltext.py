@@ -157,8 +157,7 @@ def with_environment(node: Node, *, strict: bool = True) -> Node:
         name = match[1]
         check_trusted(f"the environment variable {name} would be read", node.location)
         if strict and name not in os.environ:
-            problem = f"the environment variable {name} is not set"
-            raise node.fault(problem, f"set it: export {name}=...")
+            raise node.fault(f"the environment variable {name} is not set", f"set it: export {name}=...")
         return os.environ.get(name, match[0])
 
     if node.text is not None:

@@ -322,8 +322,7 @@ def content_text(content: Json) -> str:
         elif not isinstance(part, dict) or "type" not in part:
             return json.dumps(content, ensure_ascii=False)
         elif part["type"] == "file":
-            shown = "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
-            parts.append(shown)
+            parts.append("" if is_guideline(str(part.get("path", ""))) else str(part.get("text", "")))
         else:
             text = part.get("value", part.get("text", ""))
             parts.append(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False))

@@ -314,8 +314,7 @@ class Session:
     def write_manifest(self, status: str, made: Mapping[str, Json]) -> None:
         """Write the folder's manifest before the report is complete."""
         if self.writer is not None:
-            entries = {**self.manifest(made), "replaces": self._replaces}
-            write_manifest(self.writer.path, entries, status)
+            write_manifest(self.writer.path, {**self.manifest(made), "replaces": self._replaces}, status)
 
     async def ask_targets(
         self,

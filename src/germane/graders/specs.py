@@ -34,8 +34,7 @@ NOT_FOUND = "No retrieved context found in candidate answer"
 
 def _read_measure(measure: Any) -> Any:
     if not isinstance(measure, Measure | str):
-        fix = "write a measure's name: context_precision@5"
-        raise Invalid(f"is {describe(measure)}, not a measure", fix)
+        raise Invalid(f"is {describe(measure)}, not a measure", "write a measure's name: context_precision@5")
     return Measure.parse(measure) if isinstance(measure, str) else measure
 
 

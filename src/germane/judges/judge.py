@@ -144,8 +144,7 @@ def with_defaults(judge: Any) -> Judge:
         copy_settings(judge, result)
     name: Any = result.name
     if not isinstance(name, str) or not name.strip():  # judges of one name share stored answers
-        problem = f"the name of the judge {judge!r} is {name!r}"
-        raise InputError(problem, fix='write name = "my-judge"')
+        raise InputError(f"the name of the judge {judge!r} is {name!r}", fix='write name = "my-judge"')
     return result
 
 

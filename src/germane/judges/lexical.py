@@ -94,8 +94,7 @@ def _statements(question: StatementRelevance) -> Json:
     It is relevant if it contains half of the words of the query or of a sentence of the reference (or
     response).
     """
-    target = question.reference or question.response or ""
-    targets = [terms(question.query), *map(terms, sentences(target))]
+    targets = [terms(question.query), *map(terms, sentences(question.reference or question.response or ""))]
     result = []
     for sentence in sentences(question.passage):
         if statement_terms := stems(sentence):

@@ -73,8 +73,7 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
                 continue
             nested = {name: decode(row.pop(name) or "null") for name in ("answer", "usage")}
             rest = decode(row.pop("provenance") or "{}")
-            fields = {name: value for name, value in (row | nested).items() if value is not None}
-            yield encode(fields | rest)
+            yield encode({name: value for name, value in (row | nested).items() if value is not None} | rest)
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:

@@ -209,8 +209,7 @@ def _module(path: Path) -> ModuleType:
         if isinstance(fault, SyntaxError):
             line, message = fault.lineno, fault.msg
         what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
-        place = SourceLocation(str(path), line or 0)
-        raise InputError(what, fix="correct that file", place=place) from None
+        raise InputError(what, fix="correct that file", place=SourceLocation(str(path), line or 0)) from None
     finally:
         sys.path.remove(str(path.parent))
     return module

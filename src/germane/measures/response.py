@@ -70,8 +70,7 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 
     The judge sees only the query and the response.
     """
-    response = sample.response or ""
-    asked = StatementRelevance(query=sample.query, passage=response, history=turns(sample))
+    asked = StatementRelevance(query=sample.query, passage=sample.response or "", history=turns(sample))
     statements = yield from ask(asked)
     items = [Item(statement.text, statement.relevant) for statement in statements]
     return proportion(

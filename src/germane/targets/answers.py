@@ -119,8 +119,7 @@ class TargetAnswers:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._log = self._path.open("ab")
             self._log.write(b"\n" * (self._log.tell() > 0))  # ends a line that a killed run left half written
-        row = {"sample": sample_to_json(sample)}
-        self._log.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        self._log.write(json.dumps({"sample": sample_to_json(sample)}, ensure_ascii=False).encode() + b"\n")
         self._log.flush()
 
     def close(self) -> None:

@@ -207,5 +207,4 @@ class GroupCall(CallState):
             return None, note
         if not (isinstance(problem, Miscounted | Unended) or got.problem):
             capabilities.schema_ignored()
-        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
-        return problem, (text, str(problem)[:_PROBLEM])
+        return problem, ("" if isinstance(problem, Unended) else got.text[:_SHOWN], str(problem)[:_PROBLEM])

@@ -327,8 +327,7 @@ def _rounded(value: float | None) -> float | None:
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
     report, ids = excerpt.report, excerpt.report.case_scores.numbers
-    keys = {key for key in whole.tables.scores.samples if key[0] in ids}
-    baseline = _cut(whole, keys, whole.summaries)
+    baseline = _cut(whole, {key for key in whole.tables.scores.samples if key[0] in ids}, whole.summaries)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
