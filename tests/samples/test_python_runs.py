@@ -38,6 +38,7 @@ RUNS = {
     "a tuple of numbers": {"q": (10, 20.0)},
     "an array": {"q": np.array([10, 20])},
     "objects": {"q": [{"id": "10"}, {"id": 20}]},
+    "pairs with scores": {"q": [("20", 1.0), (10, 2)]},
     "rows as mappings": [{"query_id": q, "doc_id": d, "score": s} for q, d, s in PAIRS],
     "named tuples": [ScoredDoc(*row) for row in PAIRS],
     "a generator of rows": (ScoredDoc(*row) for row in reversed(PAIRS)),
@@ -58,6 +59,9 @@ GOLD = {
     "a generator of rows": (Qrel("q", 20, 1, "0") for _ in range(1)),
     "rows as mappings": [{"query_id": "q", "doc_id": 20, "relevance": 1}],
     "tuples": [("q", "20", 1)],
+    "a list of graded objects": {"q": [{"doc_id": 10, "relevance": 0}, {"doc_id": "20", "relevance": 1}]},
+    "graded objects and an id": {"q": [{"id": "10", "grade": 0}, "20"]},
+    "pairs with grades": {"q": [("10", 0), ("20", 1)]},
 }
 
 
@@ -81,7 +85,7 @@ def test_shapes_of_gold(shape):
         ({"q": None}, None, "query q is null"),
         ({"q": [None]}, None, "query q has contexts without a document id"),
         ({"q": [["20", "10"]]}, None, "query q has contexts without a document id"),
-        ({"q": [("20", 1.0)]}, None, "query q has contexts without a document id"),
+        ({"q": [("20", "1.0")]}, None, "query q has contexts without a document id"),
         ({"q": iter(["20"])}, None, "query q is"),
         ({"q": [20.5]}, None, "query q has contexts without a document id"),
         ({"q": {"20": "much"}}, None, "query q: the score 'much' is not a number"),

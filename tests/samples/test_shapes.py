@@ -6,19 +6,33 @@ from types import SimpleNamespace
 import pandas as pd
 import polars as pl
 import pytest
+from pydantic import BaseModel
 
 import germane
 from germane.errors import InputError
-from germane.samples import read_samples
+from germane.samples import read_samples, samples_from
 from tests.command import invoke
 
 COLUMNS = {"question": ["a", "b"], "contexts": [["t"], ["u"]]}
+
+
+class Row(BaseModel):
+    query: str
+    contexts: list[str]
+
+
+class Rows(BaseModel):
+    samples: list[Row]
+
+
 SPLITS = {"train": SimpleNamespace(column_names=["question"])}
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
+        (Row(query="q", contexts=["t"]), "given as Row, not as a list of samples"),
+        (Rows(samples=[Row(query="q", contexts=[])]), "given as Rows, not as a list of samples"),
         (COLUMNS, "'question', 'contexts', not as a list.*pandas.DataFrame"),
         (
             {"train": pd.DataFrame(COLUMNS), "test": pd.DataFrame(COLUMNS)},
@@ -88,6 +102,79 @@ def test_a_list_that_may_be_the_contexts_is_named(field, value, name):
     report = germane.evaluate([{**ROW, field: value, **goldens}], "RR")
     hint = f"; if {field!r} holds them, rename it to {name} (--columns {name}={field})" if name else ""
     assert next(iter(report.scores())).why == f"the sample's contexts are not known{hint}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "hint"),
+    [
+        (
+            "hits",
+            {"total": 1, "hits": [{"_id": "d1", "_score": 1}]},
+            "'hits.hits' holds them, write that list as contexts",
+        ),
+        (
+            "retriever",
+            {"documents": [{"content": "t"}]},
+            "'retriever.documents' holds them, write that list as",
+        ),
+        ("matches", [{"id": "d1", "score": 0.5}], "'matches' holds them, rename it to contexts"),
+        ("value", [{"chunk_id": "d1", "content": "t"}], "'value' holds them, rename it to contexts"),
+        ("turns", [{"role": "user", "content": "t"}], ""),
+        ("spans", {"a": [{"id": "7", "name": "t"}]}, ""),
+    ],
+)
+def test_a_list_of_passages_is_named_wherever_it_is(field, value, hint):
+    """Whole answers of search engines hold it under keys of their own; messages are no passages."""
+    why = next(iter(germane.evaluate([{**ROW, field: value}], "RR").scores())).why or ""
+    assert hint in why
+    assert ("holds" in why) == bool(hint)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("gold_doc_id", "d1", True),
+        ("relevant_docs", ["d1"], True),
+        ("expected_sources", [{"id": "d1"}], True),
+        ("reference_contexts", ["The tide is high at noon."], True),
+        ("gold_answer", "At noon.", False),
+        ("ground_truths", ["At noon."], False),
+        ("relevant_docs", [], False),
+    ],
+)
+def test_a_field_that_may_be_the_gold_is_named(field, value, named):
+    """Where a sample has no gold, by the field's name."""
+    report = germane.evaluate([{"query": "When?", "doc_ids": ["d1"], field: value}], "RR")
+    how = (
+        f"; if {field!r} holds gold ids, rename it to qrels (--columns qrels={field}); if texts, to evidence"
+    )
+    assert next(iter(report.scores())).why == "the sample has no qrels" + how * named
+
+
+def test_gold_as_a_list_of_objects():
+    """Each has its own grade, as in `germane rank`; in Parquet there is no other way."""
+    row = {"query": "When?", "doc_ids": ["d1", "d2"]}
+    for gold in (
+        [{"doc_id": "d1", "relevance": 0}, {"doc_id": "d2", "relevance": 3}],
+        [{"id": "d1", "grade": 0}, "d2"],
+    ):
+        assert germane.evaluate([{**row, "qrels": gold}], "RR")["RR"].mean == 0.5
+    with pytest.raises(InputError, match="qrels has a document twice, with different grades"):
+        germane.evaluate([{**row, "qrels": [{"id": "d1", "grade": 0}, "d1"]}], "RR")
+    with pytest.raises(InputError, match=r"qrels\[1\] is an object, not an id"):
+        germane.evaluate([{**row, "qrels": ["d1", {"text": "t"}]}], "RR")
+
+
+def test_the_text_in_the_metadata_of_a_context():
+    """Vector stores put it there."""
+    contexts = [
+        {"id": "d1", "score": 0.5, "metadata": {"text": "At noon."}},
+        {"id": "d2", "metadata": {"page_content": "t"}},
+    ]
+    (sample,) = samples_from(
+        [{"query": "q", "contexts": [*contexts, {"id": "d3", "text": "own", "metadata": {"text": "t"}}]}]
+    )
+    assert [context.text for context in sample.retrieved()] == ["At noon.", "t", "own"]
 
 
 def test_a_cell_that_may_be_the_contexts_is_named(tmp_path):

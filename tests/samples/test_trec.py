@@ -338,3 +338,35 @@ def test_a_tag_may_have_blanks(tmp_path):
     """As in trec_eval, what follows the score is not read."""
     path = write(tmp_path, "a.run", "7 Q0 a 1 3 my tag\n7 Q0 b 2 2.5 my other tag\n")
     assert shape(read_run(path)) == {"7": [("a", 3.0), ("b", 2.5)]}
+
+
+def test_ids_with_blanks_between_tabs(tmp_path):
+    """Their words are no columns of a TREC file."""
+    for line in ("q\tmy doc\t1", "q\tx\tmy doc\t1"):
+        assert read_qrels(write(tmp_path, "g.qrels", line)) == {"q": {"my doc": 1}}
+    for line in ("q\tvol 2 page 3\t1.5", "q\tx\tvol 2 page 3\t1\t1.5\tbm25"):
+        assert shape(read_run(write(tmp_path, "r.tsv", line))) == {"q": [("vol 2 page 3", 1.5)]}
+
+
+ROWS = '[{"qid": "q1", "results": [{"docid": "a"}, {"docid": "b"}]}, {"qid": "q2", "results": ["c"]}]'
+
+
+@pytest.mark.parametrize("name", ["r.json", "r.jsonl"])
+def test_rows_within_an_object(name, tmp_path):
+    """The object's key is no query, as in a file of samples."""
+    for key in ("data", "results"):
+        assert shape(read_run(write(tmp_path, name, f'{{"model": "x", "{key}": {ROWS}}}'))) == {
+            "q1": ["a", "b"],
+            "q2": ["c"],
+        }
+
+
+def test_rows_whose_documents_are_not_found(tmp_path):
+    """The fields that they have are named; an empty list is a result."""
+    path = write(tmp_path, "r.json", ROWS.replace("results", "hits"))
+    with pytest.raises(
+        InputError, match=r"r.json: no row holds documents; its fields are qid, hits; .*--columns docs=NAME"
+    ):
+        read_run(path)
+    assert shape(read_run(path, columns={"docs": "hits"})) == {"q1": ["a", "b"], "q2": ["c"]}
+    assert shape(read_run(write(tmp_path, "r.json", '[{"qid": "q", "results": []}]'))) == {"q": []}

@@ -16,7 +16,7 @@ from germane.places.lists import Settings, field_text
 from germane.places.places import Places
 from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
-from germane.samples.contexts import hint_at_contexts, hint_at_gold
+from germane.samples.contexts import hint_at_contexts, hint_at_gold, hint_at_qrels
 from germane.tables.scores import WITHOUT_IDS
 from germane.types import Context, Sample, Status, check_score
 
@@ -204,7 +204,7 @@ def refusals(
         rules["answerable"] = lambda: {n: why for n, row in enumerate(samples) if row.answerable is False}
     if of_gold:
         rules["qrels", rel or 1] = lambda: {
-            n: skipped(NO_QRELS if row.qrels is None else NOTHING_RELEVANT)
+            n: skipped(NO_QRELS + hint_at_qrels(row) if row.qrels is None else NOTHING_RELEVANT)
             for n, row in enumerate(samples)
             if not row.qrels or max(row.qrels.values()) < (rel or 1)
         }

@@ -177,9 +177,9 @@ def looks_listed(cell: str) -> bool:
     return text.startswith(("[", "{", "array(", '"[', '"{'))
 
 
-def is_joined_ids(text: str) -> bool:
-    """Return True if a string looks like several ids: `d1;d2`, or words of one pattern: `d1 d2`."""
-    text = text.strip()
+def is_joined_ids(value: Json) -> bool:
+    """Return True if a value is a string like several ids: `d1;d2`, or words of one pattern: `d1 d2`."""
+    text = value.strip() if isinstance(value, str) else ""
     if re.search(r"[;|,]", text):
         return True
     shapes = {re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", word)) for word in text.split()}

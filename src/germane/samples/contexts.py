@@ -30,17 +30,42 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 _MAY_BE_CONTEXTS = re.compile(
     r"context|doc|passage|chunk|node|retriev|search|result|hit|source", re.IGNORECASE
 )
+_MAY_BE_GOLD = re.compile(
+    ".*(reference|gold|expected|truth|relevant).*(id|doc|document|chunk|context|passage|page|source|title)s?",
+    re.IGNORECASE,
+)
 _IS_GOLD = re.compile(r"context|.*(reference|gold|expected|truth|relevant|ideal).*", re.IGNORECASE)
 
 
 def hint_at_contexts(sample: Sample) -> str:
-    """Return a hint at the metadata field, a list, that may hold a sample's contexts by its name, or ""."""
-    for key, value in sample.metadata.items():
-        listed = value.startswith("[") if isinstance(value, str) else isinstance(value, list | tuple)
-        if listed and value and _MAY_BE_CONTEXTS.search(key) and not _IS_GOLD.fullmatch(key):
+    """Return a hint at the list in the metadata that may hold a sample's contexts, or ""."""
+    for path, value in _lists_in(sample.metadata):
+        key, item = path[-1], value[0] if isinstance(value[0], dict) else {}
+        meant = {*map(PASSAGE_SPELLINGS.get, item)} if "role" not in item else set()
+        named = _MAY_BE_CONTEXTS.search(key) and (item or not path[1:])
+        if (named or {"text"} <= meant or {"id", "score"} <= meant) and not _IS_GOLD.fullmatch(key):
             name = IDS if key.lower().endswith(("id", "ids")) else "contexts"
-            return f"; if {key!r} holds them, rename it to {name} (--columns {name}={key})"
+            how = (
+                f"write that list as {name}" if path[1:] else f"rename it to {name} (--columns {name}={key})"
+            )
+            return f"; if {'.'.join(path)!r} holds them, {how}"
     return ""
+
+
+def _lists_in(value: Mapping[str, Json], *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield (path of keys, list) for each list that is not empty, also as text, in nested mappings."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _lists_in(inner, *path, str(key))
+        elif inner and (inner.startswith("[") if isinstance(inner, str) else isinstance(inner, list | tuple)):
+            yield (*path, str(key)), inner
+
+
+def hint_at_qrels(sample: Sample) -> str:
+    """Return a hint at the metadata field that may hold a sample's gold by its name, or ""."""
+    key = next((key for key, value in sample.metadata.items() if value and _MAY_BE_GOLD.fullmatch(key)), None)
+    hint = f"; if {key!r} holds gold ids, rename it to qrels (--columns qrels={key}); if texts, to evidence"
+    return hint if key else ""
 
 
 def hint_at_gold(sample: Sample) -> str:
@@ -106,17 +131,7 @@ def passages_in(value: Json) -> list[Json] | None:
         names = [name for name, field in SPELLINGS.items() if field == "contexts"]
         values = map(value.get, (*names, *PASSAGE_LISTS))
         value = next((listed for listed in values if isinstance(listed, list | tuple)), None)
-    if not isinstance(value, list | tuple):
-        return None
-    found = list(value)
-    for at, passage in enumerate(found):
-        if isinstance(passage, dict) and "text" not in map(PASSAGE_SPELLINGS.get, passage):
-            # vector stores put the text into the metadata
-            metadata = passage.get("metadata")
-            items = metadata.items() if isinstance(metadata, Mapping) else ()
-            texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
-            found[at] = {**passage, "text": texts[0]} if texts else passage
-    return found
+    return list(value) if isinstance(value, list | tuple) else None
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:

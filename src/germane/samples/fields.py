@@ -26,6 +26,7 @@ DOCUMENT_IDS = (
     "doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "context_id", "doc_uri", "chunk_id", "node_id"
 )  # fmt: skip
 """The keys of a document's id besides `id` and `_id`, in order of preference."""
+GRADES = "grade", "relevance", "rel", "relevant", "label", "judgment", "judgement", "score"  # in this order
 
 
 class Field(NamedTuple):
@@ -54,10 +55,7 @@ def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
 
 
 class KeyPlan(NamedTuple):
-    """A plan for reading mappings that have the same keys.
-
-    `fields` are the keys to read, each with its field and its conversion. `others` become metadata.
-    """
+    """A plan for mappings of the same keys: the `fields` to read, and the `others`, which become metadata."""
 
     fields: tuple[tuple[Any, str, Callable[[Json], Json] | None], ...]
     others: tuple[Any, ...]
@@ -105,6 +103,11 @@ def id_in(row: Json) -> str | None:
     return None
 
 
+def grade_in(item: Json) -> Json:
+    """Return the grade in an object that names a gold document; 1 if it has none, or for an id."""
+    return next((item[key] for key in GRADES if key in item), 1) if isinstance(item, Mapping) else 1
+
+
 def _whole(value: Json) -> Json:
     """Return a whole number of any type (2.0, a NumPy integer) as int; return any other value unchanged."""
     if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
@@ -116,16 +119,11 @@ def _whole(value: Json) -> Json:
 
 def _number(value: Json) -> Json:
     """Return a number of another type (NumPy, Fraction) as float; return any other value unchanged."""
-    if type(value) in {int, float, bool} or not isinstance(value, Real):
-        return value
-    return float(value)
+    return value if type(value) in {int, float, bool} or not isinstance(value, Real) else float(value)
 
 
 def read_id(value: Json) -> str:
-    """Return an id as a string.
-
-    Raises Invalid if it is not a non-empty string, whole number, UUID or UTF-8 bytes.
-    """
+    """Return an id (a non-empty string, whole number, UUID or UTF-8 bytes) as a string, or raise Invalid."""
     if type(value) is str and value:
         return value
     if isinstance(value, bytes):
@@ -133,8 +131,7 @@ def read_id(value: Json) -> str:
             value = value.decode()
         except UnicodeDecodeError:
             raise Invalid("is bytes that are not UTF-8", "write the id as a string") from None
-    whole = _whole(value)
-    if type(whole) is int or (isinstance(value, str | UUID) and value):
+    if type(whole := _whole(value)) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
     raise Invalid(f"is {describe(value)}, not an id", "write a non-empty string or a whole number")
 
@@ -172,9 +169,12 @@ def _question(value: Json) -> Json:
 
 
 def _qrels(value: Json) -> Json:
-    """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
+    """Return qrels as a mapping from document ids to grades; a list holds ids, or objects with grades."""
     if isinstance(value, _LISTS):
-        return dict.fromkeys(_ids(value), 1)
+        names, grades = _ids([id_in(item) or item for item in value]), list(map(grade_in, value))
+        value = dict(zip(names, grades, strict=True))
+        if [value[name] for name in names] != grades:
+            raise Invalid("has a document twice, with different grades", "write each document once")
     if not isinstance(value, dict):
         return value
     # keys that are not strings come from Python, or are numbers in a table
@@ -195,8 +195,9 @@ def _gold(value: Json) -> Json:
 
 def _metadata(value: Json) -> Json:
     """Return a mapping with its keys as strings; return any other value as {"metadata": value}."""
-    fields = value if isinstance(value, Mapping) else {"metadata": value}
-    return {str(key): inner for key, inner in fields.items()}
+    return {
+        str(key): it for key, it in (value if isinstance(value, Mapping) else {"metadata": value}).items()
+    }
 
 
 def _offset(value: Json) -> int:
@@ -230,6 +231,9 @@ def _passage(value: Json) -> Json:
         made["metadata"] = {**made.get("metadata", {}), **offsets}
     if "id" not in made and (found := id_in(made.get("metadata"))) is not None:
         made["id"] = found
+    for key, text in made.get("metadata", {}).items():  # where vector stores put the text
+        if PASSAGE_SPELLINGS.get(key) == "text" and isinstance(text, str):
+            made.setdefault("text", text)
     if made.get("text") == "":
         made["text"] = EMPTY
     if "text" not in made and "id" not in made:
@@ -245,19 +249,16 @@ def _passage_plan(keys: tuple[Any, ...]) -> KeyPlan:
 
 
 def passages(values: Json) -> Json:
-    """Convert a list of passages to Contexts, or, in an unusual form, to mappings of their fields.
-
-    A value that is not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
-    """
+    """Convert a list of passages to Contexts, or to mappings of their fields; other values stay unchanged."""
     if not isinstance(values, _LISTS):
         return values
     with suppress(msgspec.ValidationError, AttributeError):  # a Context has no `get`
         # converted as a Call, because msgspec inspects a type that is not a record at each call
         made = msgspec.convert({"contexts": values}, Call).contexts
         for row, it in zip(values, made, strict=True):
-            # an empty text, no text and no id, or maybe an id in the metadata
+            # an empty text, no text and no id, or maybe an id or a text in the metadata
             short = (it.id is None or not it.text) and not row.get("text")
-            if (short and ("text" in row or it.id is None)) or (it.id is None and it.metadata):
+            if (short and ("text" in row or it.id is None)) or (it.metadata and not (it.id and it.text)):
                 break
         else:
             return made
@@ -291,9 +292,8 @@ def _call(value: Json) -> Json:
 
 def _stage(value: Json) -> Json:
     """Return a step of the retrieval (`{"name": ..., "ids": [...]}`) with its document ids as strings."""
-    if not isinstance(value, dict) or "ids" not in value:
-        return value
-    return {**value, "ids": _at("ids", _ids, value["ids"])}
+    listed = isinstance(value, dict) and "ids" in value
+    return {**value, "ids": _at("ids", _ids, value["ids"])} if listed else value
 
 
 def _evidence(value: Json) -> Json:
@@ -366,8 +366,10 @@ FIELDS = {
         ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
         ["...", {"id": "d7", "text": "..."}],
         read=passages,
-        # a passage may be empty, or have an id in its metadata
-        alters=lambda some: any(it.text == EMPTY or (it.id is None and it.metadata) for it in some or ()),
+        # a passage may be empty, or have an id or text in its metadata
+        alters=lambda some: any(
+            it.text == EMPTY or (it.metadata and not (it.id and it.text)) for it in some or ()
+        ),
     ),
     IDS: Field("the document ids of the contexts, in their order", ("doc_ids",), ["d1", "d2"], read=_ids),
     "calls": Field(

@@ -227,8 +227,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
                     problem = "reading .zst files needs the package zstandard"
                     raise InputError(problem, fix=fix, place=place) from None
                 damage.append(zstandard.ZstdError)
-                unpacked = _Zstandard(stream, zstandard.ZstdDecompressor())
-                stream = io.BufferedReader(unpacked, _BUFFER)
+                stream = io.BufferedReader(_Zstandard(stream, zstandard.ZstdDecompressor()), _BUFFER)
             start = stream.peek(1 << 16)
             kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
             kind = "a tar archive" if start[_TAR] == b"ustar" else kind

@@ -168,8 +168,7 @@ def read_questions(
         path = Path(source)
         if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
             fix = f"name a file ({', '.join(READERS)}), or {LIST}"
-            problem = f"{shorten(source, 40)!r} is not the path of a file of samples"
-            raise InputError(problem, fix=fix)
+            raise InputError(f"{shorten(source, 40)!r} is not the path of a file of samples", fix=fix)
         return read_samples(path, warn=warn)
     rows = records(source)
     if asked:

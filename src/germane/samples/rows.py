@@ -116,7 +116,7 @@ class RowReader:
                 keys = tuple(row)
             plan, keys_of_ids = self._plans.get((keys, among)) or self._plan_of(keys, among, where)
             for key in keys_of_ids:
-                if isinstance(ids := row[key], list) and len(ids) == 1 and is_joined_ids(str(ids[0])):
+                if isinstance(ids := row[key], list) and len(ids) == 1 and is_joined_ids(ids[0]):
                     self._cells.add("ids", key, where((key,)))  # such as `d1;d2`
             values = plan.read(row)
             if IDS in values:
@@ -204,8 +204,7 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
                 wrong.fix = f"write samples: {need}"
         return
     field = str(wrong.path[0])
-    names = {name: key for key, name, _ in plan.fields}
-    wrong.path = (names.get(field, field), *wrong.path[1:])
+    wrong.path = ({name: key for key, name, _ in plan.fields}.get(field, field), *wrong.path[1:])
     example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
     if len(wrong.path) == 1 and example is not None:
         wrong.fix = f"write {encode(example).decode()}"
@@ -213,7 +212,7 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _nearest_field(key: str) -> str | None:
-    return None if key in SPELLINGS else nearest(key, SPELLINGS)
+    return None if key in {*SPELLINGS, "documents", "reference_contexts"} else nearest(key, SPELLINGS)
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:

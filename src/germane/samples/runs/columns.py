@@ -318,7 +318,6 @@ def all_queries(blocks: Iterable[Lists]) -> Lists | None:
     codes, first = numbered(lists.queries, np.zeros(len(lists.queries), np.int64))
     if len(first) < len(lists.queries):  # some queries occur in several places
         rows = np.argsort(np.repeat(codes, lists.sizes), kind="stable")
-        sizes = np.bincount(codes, lists.sizes).astype(np.int64)
-        starts = np.concatenate([[0], np.cumsum(sizes)])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes, lists.sizes).astype(np.int64))])
         lists = lists.taken(rows, lists.queries[first].compact(), starts)
     return lists

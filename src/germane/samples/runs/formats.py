@@ -16,7 +16,7 @@ import numpy as np
 from germane.clean import counted, fold
 from germane.errors import InputError, SourceLocation
 from germane.samples.cells import CellCounts
-from germane.samples.fields import DOCUMENT_IDS
+from germane.samples.fields import DOCUMENT_IDS, GRADES
 from germane.samples.files import opened, shown_name
 from germane.samples.runs.columns import Floats, Numbers
 
@@ -24,7 +24,6 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
-_GRADES = "grade", "relevance", "rel", "relevant", "label", "judgment", "judgement"
 RESULT: Mapping[str, tuple[str, ...]] = {
     "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
     "doc": (*DOCUMENT_IDS, "did", "doc", "document"),
@@ -32,7 +31,7 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
     "system": ("system",),
-    "grade": (*_GRADES, "score", "grades", "relevances"),
+    "grade": (*GRADES, "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
 """Maps each role of a column of runs and qrels to its accepted names, in order of preference.
@@ -137,7 +136,9 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
         return "csv"
     cells = first.split()
     graded = len(cells) == 4 and bool(WHOLE.fullmatch(cells[3]))
-    if graded if kind is GOLD else len(cells) >= 5 and is_number(cells[4]):
+    tabbed = first.split(b"\t")  # ids may have blanks
+    blanks = len(tabbed) in kind.bare and tabbed != cells and cells[1] not in {b"0", b"Q0"}
+    if not blanks and (graded if kind is GOLD else len(cells) >= 5 and is_number(cells[4])):
         return "trec"
     if b"\t" in first or suffix == ".tsv":
         return "tsv"
@@ -202,6 +203,7 @@ class Reading:
     number. `rises` is True if scores rise with ranks in every query so far. `mapped` is True if every query
     so far maps its documents to 1, 2, 3, ... (None before the first query). `longest` is the longest list
     checked for the last two. `system` is the system of the rows read so far (None before the first row).
+    `unread` are the keys of a row in which none holds documents.
     """
 
     name: str
@@ -217,6 +219,7 @@ class Reading:
     mapped: bool | None = None
     longest: int = 0
     system: str | None = None
+    unread: tuple[str, ...] = ()
 
     def at(self, line: int) -> SourceLocation:
         """Return the SourceLocation of a line of the source."""
@@ -366,6 +369,5 @@ _RANKS = 2
 def rise(numbers: Floats, starts: Numbers) -> bool:
     """Return True if the numbers rise strictly within every query; query i begins at row `starts[i]`."""
     rises = numbers[1:] > numbers[:-1]
-    inside = starts[(starts > 0) & (starts < len(numbers))]
-    rises[inside - 1] = True
+    rises[starts[(starts > 0) & (starts < len(numbers))] - 1] = True
     return bool(rises.all())

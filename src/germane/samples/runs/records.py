@@ -18,8 +18,8 @@ import numpy as np
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe, excerpt
 from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
-from germane.samples.fields import failure, id_in, read_id
-from germane.samples.files import decoded, numbered_lines
+from germane.samples.fields import failure, grade_in, id_in, read_id
+from germane.samples.files import HOLDERS, decoded, numbered_lines
 from germane.samples.frames import fields_of, plain
 from germane.samples.runs.columns import Lists
 from germane.samples.runs.formats import (
@@ -109,6 +109,8 @@ def _queries_in(record: Any, reading: Reading) -> list[tuple[dict[str, Any], Map
     roles = roles_of if len(record) < 50 else roles_of.__wrapped__
     key = roles(tuple(record), kind, reading.columns)
     if "query" in key and not isinstance(record[key["query"]], Mapping | list):
+        if "doc" not in key and kind.list_role not in key:
+            reading.unread = tuple(record)
         if kind is RUN and "doc" not in key:  # a sample, which may not be a ranking
             if record.get("calls"):
                 raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
@@ -121,6 +123,9 @@ def _queries_in(record: Any, reading: Reading) -> list[tuple[dict[str, Any], Map
                     "the contexts of this row have no ids, so they cannot be matched with gold", RUN.json
                 )
         return [({role: record[name] for role, name in key.items()}, key)]
+    held: list[Any] = next((record[key] for key in HOLDERS if isinstance(record.get(key), list)), [])
+    if held and isinstance(held[0], dict) and "query" in roles(tuple(held[0]), kind, reading.columns):
+        return [values for row in held for values in _queries_in(row, reading)]
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
         raise Invalid("this row has no query id", kind.json)
     return [({"query": query, kind.list_role: listed}, {}) for query, listed in record.items()]
@@ -148,6 +153,8 @@ def _rows_in(
         if isinstance(values, Real):
             raise Invalid(f"this row has a {kind.value} and no document id", kind.json)
         return
+    if isinstance(docs, list) and values is None:
+        docs, values = _with_numbers(query, docs, kind, id_key)
     if isinstance(docs, str):
         if is_missing(docs):
             reading.cells.add("missing", column, reading.at(line))
@@ -171,6 +178,15 @@ def _rows_in(
         number = None if kind is RUN else 1
         for doc in _listed(query, docs, kind, id_key):
             yield line, query, doc, number, None
+
+
+def _with_numbers(query: str, docs: list[Any], kind: Kind, id_key: str) -> tuple[list[Any], list[Any] | None]:
+    """Return a list's documents, and the numbers of pairs (id, number) or of gold's objects, else None."""
+    if docs and all(isinstance(item, list) and len(item) == 2 and isinstance(item[1], Real) for item in docs):
+        return [item[0] for item in docs], [item[1] for item in docs]
+    if kind is RUN or not any(isinstance(item, Mapping) for item in docs):
+        return docs, None
+    return _listed(query, docs, kind, id_key), list(map(grade_in, docs))
 
 
 def _one_document(record: Mapping[str, Any], reading: Reading) -> tuple[str, float | None, float | None]:
@@ -300,8 +316,7 @@ def table_records(
     for line, cells in rows if named or number > 2 else chain([top], rows):
         if len(cells) <= max(positions.values()):
             problem = f"this row has {counted(len(cells), 'column')}, but the first row has {len(head)}"
-            fix = "write a cell for every column"
-            reading.reject(InputError(problem, fix=fix, place=reading.at(line)))
+            reading.reject(InputError(problem, fix="write a cell for every column", place=reading.at(line)))
         else:
             yield line, {key: _Cell(cells[at].strip()) for key, at in keys.items()}
 
@@ -333,8 +348,7 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
             fields = row if isinstance(row, Mapping) else fields_of(row)
             if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:  # as in a table
                 fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
-            plain_row = row if fields is None else {str(name): _native(fields[name]) for name in fields}
-            yield number, plain_row
+            yield number, row if fields is None else {str(name): _native(fields[name]) for name in fields}
         return
     for key, listed in source.items():
         try:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from germane.clean import some_of
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples.cells import delimiter_of
 from germane.samples.files import OnDisk, opened, shown_name
@@ -128,6 +129,10 @@ class RowSource:
         reading = Reading(self.name, self.kind, tuple((self.columns or {}).items()), self.skip)
         rows = self._rows(reading)
         first = next(rows, None)  # this sets `reading.bare`
+        if first is None and reading.unread:
+            problem = f"no row holds documents; its fields are {some_of(reading.unread, 8)}"
+            fix = f"{self.kind.json}, or name the field: --columns {self.kind.list_role}=NAME"
+            raise InputError(problem, fix=fix, place=SourceLocation(self.name))
         rows = rows if first is None else chain([first], rows)
         several: Iterable[Lists] = whole_queries(rows)
         if self.together or self.kind is GOLD or reading.bare:
@@ -230,8 +235,7 @@ class RowSource:
             try:
                 yield blocks.frame_rows(frame, chosen, line, reading)
             except blocks.NotPlain:
-                rows = records.frame_records(frame, chosen.values(), line)
-                yield from records.record_blocks(rows, reading)
+                yield from records.record_blocks(records.frame_records(frame, chosen.values(), line), reading)
             line += len(frame)
 
 
