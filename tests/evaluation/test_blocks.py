@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from germane.evaluation.session import Router, evaluate_jobs
+from germane.evaluation.session import evaluate_jobs
 from germane.folder.tables import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
@@ -45,7 +45,7 @@ def parts(size: int, jobs: Iterable[Job]) -> list[BlockRows]:
     """Each block by itself, with an asker of its own, as an engine on many machines would do it."""
 
     async def one(block) -> BlockRows:
-        async with Asker(Router(LexicalJudge()), budget=Budget()) as asker:
+        async with Asker(LexicalJudge(), budget=Budget()) as asker:
             return await evaluate_jobs(block, asker.lookup, BlockRows(), ask=asker.judge)
 
     remaining = iter(jobs)

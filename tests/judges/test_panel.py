@@ -48,7 +48,7 @@ def ask(
     ledger: SQLiteLedger | None = None,
 ) -> Judgement:
     async def run() -> Judgement:
-        async with Asker(lambda _: panel, ledger) as asker:
+        async with Asker(panel, ledger) as asker:
             (answer,) = await asker.judge([question])
         return answer.judgement
 

@@ -54,7 +54,7 @@ def relevance(n: int) -> Relevance:
 
 def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger | None = None) -> Asker:
     async def run() -> Asker:
-        async with Asker(lambda _: judge, ledger) as asker:
+        async with Asker(judge, ledger) as asker:
             await asker.judge(questions)
         return asker
 
@@ -75,7 +75,7 @@ def test_what_comes_again_is_shared_whether_it_was_asked_or_known(tmp_path: Path
     ask(Counting(), [relevance(1)], ledger)
 
     async def run() -> Asker:
-        async with Asker(lambda _: Counting(), ledger) as asker:
+        async with Asker(Counting(), ledger) as asker:
             await asker.judge([relevance(1), relevance(1), relevance(2)])
             await asker.judge([relevance(1), relevance(2)])
         return asker
@@ -108,7 +108,7 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     ledger, other = SQLiteLedger(path), SQLiteLedger(path)
 
     async def run() -> None:
-        async with Asker(lambda _: Counting(), ledger) as asker:
+        async with Asker(Counting(), ledger) as asker:
             for n in range(5):
                 (answer,) = await asker.judge([relevance(n)])
                 assert other.find([answer.judgement.key])[answer.judgement.key] == answer.judgement
@@ -121,7 +121,7 @@ def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
     judge = Failing()
 
     async def run() -> Asker:
-        async with Asker(lambda _: judge) as asker:
+        async with Asker(judge) as asker:
             await asker.judge([relevance(1), relevance(3)])
             await asker.judge([relevance(1), relevance(3)])
         return asker
@@ -152,7 +152,7 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
 
     async def run() -> list[str | None]:
-        async with Asker(lambda _: Failing(), ledger) as asker:
+        async with Asker(Failing(), ledger) as asker:
             return [answer.judgement.error for answer in await asker.judge([relevance(n) for n in range(4)])]
 
     first, second, third, fourth = asyncio.run(run())
@@ -194,7 +194,7 @@ def ask_until_stopped(judge: Stopping, ledger: SQLiteLedger) -> None:
     """Ask ten questions of a judge that stops its asker: Interrupted is raised, and two were asked."""
 
     async def run() -> None:
-        async with Asker(lambda _: judge, ledger) as asker:
+        async with Asker(judge, ledger) as asker:
             judge.asker = asker
             await asker.judge([relevance(n) for n in range(10)])
 
@@ -236,7 +236,7 @@ class TestInCompany:
 
         async def one(judge: Counting) -> Sequence[object]:
             with SQLiteLedger(path) as ledger:
-                async with Asker(lambda _: judge, ledger) as asker:
+                async with Asker(judge, ledger) as asker:
                     return [answer.judgement for answer in await asker.judge(questions)]
 
         async def both() -> list[Sequence[object]]:
@@ -269,7 +269,7 @@ class TestGivingUp:
 
         async def run() -> None:
             async with asyncio.timeout(0.3):
-                async with Asker(lambda _: judge, ledger) as asker:
+                async with Asker(judge, ledger) as asker:
                     await asker.judge([relevance(n) for n in range(50)])
 
         with pytest.raises(TimeoutError):
@@ -288,7 +288,7 @@ class TestGivingUp:
                 asyncio.get_running_loop().call_later(0.01, abort, asker)
 
         async def run() -> None:
-            async with Asker(lambda _: judge, ledger) as asker:
+            async with Asker(judge, ledger) as asker:
                 abort(asker)
                 await asker.judge([relevance(n) for n in range(8)])
 
@@ -343,7 +343,7 @@ def answers_of(judge: object, questions: Sequence[AnyQuestion]) -> list[Judgemen
 
     async def run() -> list[Judgement]:
         whole = with_defaults(judge)
-        async with Asker(lambda _: whole) as asker:
+        async with Asker(whole) as asker:
             return [answer.judgement for answer in await asker.judge(questions)]
 
     return asyncio.run(run())
@@ -366,7 +366,7 @@ class TestSomebodysOwnJudge:
 
         async def run() -> list[str | None]:
             judge = Odd(wrong)
-            async with Asker(lambda _: judge) as asker:
+            async with Asker(judge) as asker:
                 return [one.judgement.error for one in await asker.judge([relevance(n) for n in range(3)])]
 
         before, error, after = asyncio.run(run())
@@ -455,9 +455,9 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
     """Their parent is the key of the whole; an answer from the ledger has them too."""
 
     async def run(ledger: SQLiteLedger) -> tuple[Answer, Answer]:
-        async with Asker(lambda _: Windowed(), ledger) as asker:
+        async with Asker(Windowed(), ledger) as asker:
             (live,) = await asker.judge([relevance(1)])
-        async with Asker(lambda _: Windowed(), ledger) as asker:
+        async with Asker(Windowed(), ledger) as asker:
             ((stored,),) = await asker.lookup([[relevance(1)]])
             assert stored is not None
         return live, stored
@@ -479,7 +479,7 @@ def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
 
     async def run(route: Judge) -> tuple[Answer, ...]:
         with SQLiteLedger(file, rows=earlier_judgements([file])) as earlier:
-            async with Asker(lambda _: route, earlier=earlier) as asker:
+            async with Asker(route, earlier=earlier) as asker:
                 return tuple(await asker.judge([relevance(1)]))
 
     (live,) = asyncio.run(run(panel))

@@ -45,7 +45,7 @@ class Paid(LocalJudge):
 
 def ask(judge: Paid, count: int, budget: Budget, ledger: SQLiteLedger | None = None) -> Asker:
     async def run() -> Asker:
-        async with Asker(lambda _: judge, ledger, budget=budget) as asker:
+        async with Asker(judge, ledger, budget=budget) as asker:
             await asker.judge([Relevance(query="q", passage=f"p{n}") for n in range(count)])
         return asker
 
@@ -150,7 +150,7 @@ def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
 
     async def run() -> Asker:
         with closing(usage_log):
-            async with Asker(lambda _: judge, usage_log=usage_log, budget=Budget(max_calls=5)) as asker:
+            async with Asker(judge, usage_log=usage_log, budget=Budget(max_calls=5)) as asker:
                 await asker.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
         return asker
 
@@ -170,7 +170,7 @@ def test_the_cost_of_a_killed_session_is_known(tmp_path: Path, damaged: str) -> 
 
     async def session(usage_log: UsageLog, questions: Sequence[AnyQuestion], ledger: SQLiteLedger) -> Spent:
         with closing(usage_log):
-            async with Asker(lambda _: judge, ledger, usage_log=usage_log) as asker:
+            async with Asker(judge, ledger, usage_log=usage_log) as asker:
                 await asker.judge(questions)
         return asker.spent
 

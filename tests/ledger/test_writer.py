@@ -139,7 +139,7 @@ def test_a_place_is_given_on_after_the_commit(own: bool) -> None:
     ledger: Any = Held()
 
     async def run(judge: Judge, asked: Callable[[], int]) -> None:
-        async with Asker(lambda _: judge, ledger) as asker:
+        async with Asker(judge, ledger) as asker:
             answers = asyncio.ensure_future(
                 asker.judge([Relevance(query="q", passage=str(n)) for n in range(9)])
             )
@@ -220,7 +220,7 @@ def _use(folder: Path) -> None:
 
     async def run() -> None:
         with SQLiteLedger(folder / "l.sqlite") as ledger:
-            async with Asker(lambda _: judge, ledger) as asker:
+            async with Asker(judge, ledger) as asker:
                 await asyncio.gather(*(one(asker, number) for number in range(4000)))
 
     asyncio.run(run())

@@ -132,7 +132,7 @@ def test_a_model_answers_it_alone_and_in_a_list(prompts: dict[str, str], batch: 
 def vote(question: AnyQuestion, *answers: Json) -> Judgement:
     async def run() -> Judgement:
         members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
-        async with Asker(lambda _: PanelJudge(members)) as asker:
+        async with Asker(PanelJudge(members)) as asker:
             (answer,) = await asker.judge([question])
         return answer.judgement
 

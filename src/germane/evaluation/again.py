@@ -14,7 +14,7 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.session import Router, answered_blocks, evaluate_jobs
+from germane.evaluation.session import answered_blocks, evaluate_jobs
 from germane.evaluation.spec import Spec, check_same_judge, pick_judge
 from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
@@ -138,7 +138,7 @@ class _Draw:
         self.replica = min([0, *used]) - 1
         self.answers = StoredAnswers(report.tables.judgements)
         self.verdicts = list[StoredVerdict]()
-        self._route, self._seen = Router(judge), set[str]()
+        self._judge, self._seen = judge, set[str]()
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
 
     def jobs(self, samples: Iterable[Sample]) -> Iterator[Job]:
@@ -175,7 +175,7 @@ class _Draw:
         if not answer.usable or example.by_program or not example.voted or key in self._seen:
             return
         self._seen.add(key)
-        if self._route(example).prompt_hash(example) != answer.judgement.prompt:
+        if self._judge.prompt_hash(example) != answer.judgement.prompt:
             self.changed += 1
             return
         self.kinds[example.kind] += 1
@@ -204,7 +204,7 @@ async def _ask_all(
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
-        asker = Asker(Router(_again(judge, replica - number * members)), budget=budget)
+        asker = Asker(_again(judge, replica - number * members), budget=budget)
         with interruptible(asker.stop, asker.abort):
             async with asker:
                 failures = await asyncio.gather(*(_ask(verdict, asker) for verdict in asked))

@@ -22,12 +22,12 @@ from germane.evaluation.session import Session, evaluate_jobs
 from germane.folder.files import read_manifest
 from germane.folder.tables import StoredTables
 from germane.folder.writer import FolderWriter
-from germane.judges.judge import Judge, Judges, LabelsJudge
+from germane.judges.judge import Judge, Judges, LabelsJudge, no_judge
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, Spent, check_price
 from germane.judging.stored_answers import StoredAnswers
-from germane.measures.declaration import Grader, graders_of, listed_measures, needs_judge, no_judge
+from germane.measures.declaration import Grader, graders_of, listed_measures, needs_judge
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.lists import Settings

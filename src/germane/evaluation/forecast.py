@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from germane.clean import counted
-from germane.evaluation.session import SIZE, Router, Working, answered_blocks
+from germane.evaluation.session import SIZE, Working, answered_blocks
 from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
@@ -59,19 +59,27 @@ class ForecastLine:
         return {"calls": len(self.asked), **counts, **_spending(_spent(self.asked))}
 
 
-@dataclass
 class Forecast:
-    """The questions that a run would ask, with one line per measure.
+    """The questions that an evaluation would ask, with one line per measure.
 
-    `waiting` is the number of samples that their target has not answered yet. `certain` are the questions
-    without a stored answer that depend only on known answers, each with its judge.
+    `count` evaluates samples without asking a judge, with typical answers in place of those not stored in
+    `ledger`, the ledger of the run, or `earlier`, the answers in the report folder. `waiting` is the number
+    of samples that their target has not answered yet. `certain` are the questions without a stored answer
+    that depend only on known answers, each with its judge.
     """
 
-    judge: str
-    samples: int = 0
-    waiting: int = 0
-    lines: dict[str, ForecastLine] = field(default_factory=dict)
-    certain: list[_ToAsk] = field(default_factory=list)
+    def __init__(
+        self, judge: Judge | None, settings: Settings, earlier: Ledger | None, ledger: Ledger | None
+    ) -> None:
+        self.judge = judge.name if judge is not None else "none needed"
+        self.samples = self.waiting = 0
+        self.lines = dict[str, ForecastLine]()
+        self.certain = list[_ToAsk]()
+        self._asker = Asker(judge, ledger, earlier=earlier)
+        self._settings, self._seen = settings, UsageLog()
+        self._waiting: set[SampleKey] = set()
+        self._found: dict[str, list[tuple[Judge, Answer | None]]] = {}
+        """The known answers under each key; for a panel, one for each member."""
 
     @property
     def total(self) -> Spent:
@@ -121,57 +129,15 @@ class Forecast:
             remarks.append(f"{waiting} no answer from their target yet; {assumed}")
         return "\n".join([head, "", *table.plain(), "", *remarks])
 
-
-def _price(spent: Spent) -> str:
-    if not spent.requests:
-        return "free"
-    return "unknown" if spent.cost is None else f"${spent.cost:.4f}"
-
-
-def _spending(spent: Spent) -> dict[str, Json]:
-    fields = spent.as_json()
-    return {name: fields[name] for name in ("tokens", "cost_usd")}
-
-
-def _spent(asked: Iterable[_ToAsk]) -> Spent:
-    """Return the expected calls, tokens and cost of these questions."""
-    by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
-    for judge, question in asked:
-        by_judge.setdefault(id(judge), (judge, []))[1].append(question)
-    result = Spent()
-    for judge, questions in by_judge.values():
-        if (estimate := getattr(judge, "forecast", None)) is not None:
-            for together in judge.group(questions):
-                result.add(estimate(together))
-    return result
-
-
-class Forecaster:
-    """Evaluates samples without asking a judge, with typical answers in place of answers not stored.
-
-    `forecast` counts the questions that an evaluation of the samples would ask. Stored answers are looked up
-    in `ledger`, the ledger of the run, and in `earlier`, the answers in the report folder.
-    """
-
-    def __init__(
-        self, judge: Judge | None, settings: Settings, earlier: Ledger | None, ledger: Ledger | None
-    ) -> None:
-        self.forecast = Forecast(judge.name if judge is not None else "none needed")
-        self._asker = Asker(Router(judge), ledger, earlier=earlier)
-        self._settings, self._seen = settings, UsageLog()
-        self._waiting: set[SampleKey] = set()
-        self._found: dict[str, list[tuple[Judge, Answer | None]]] = {}
-        """The known answers under each key; for a panel, one for each member."""
-
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Add the questions about these jobs to `forecast`, `size` jobs at a time; stop after `seconds`."""
+        """Add the questions about these jobs, `size` jobs at a time; stop after `seconds`."""
         start = time.monotonic()
         async for block in answered_blocks(jobs, self._lookup, self._settings, size=size):
             self._count(block)
             if time.monotonic() - start > seconds:
                 break
 
-    def waiting(self, job: Job) -> Job:
+    def with_typical_answer(self, job: Job) -> Job:
         """Return a job that its target has not answered, with a typical answer.
 
         If the job has no contexts, it also gets ten typical contexts.
@@ -217,11 +183,11 @@ class Forecaster:
         return [(judge, answer)]
 
     def _count(self, working: Working) -> None:
-        """Add the questions of a block to `forecast`, by measure; a panel's question counts per member."""
-        jobs, lines = working.block.jobs, self.forecast.lines
-        self.forecast.samples += len(jobs)
+        """Add the questions of a block, by measure; a panel's question counts per member."""
+        jobs, lines = working.block.jobs, self.lines
+        self.samples += len(jobs)
         for job in jobs:
-            self.forecast.waiting += job.sample.key in self._waiting
+            self.waiting += job.sample.key in self._waiting
             for grader in job.graders:
                 lines.setdefault(grader.name, ForecastLine())
         for number, name, program, passages in working.block.asking():
@@ -242,12 +208,36 @@ class Forecaster:
                         else:
                             lines[name].estimated += estimated
                             lines[name].asked.append((judge, questions[at]))
-                            self.forecast.certain += [] if estimated else [(judge, questions[at])]
+                            self.certain += [] if estimated else [(judge, questions[at])]
                 estimated = estimated or unknown
         self._found.clear()
 
 
-def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
+def _price(spent: Spent) -> str:
+    if not spent.requests:
+        return "free"
+    return "unknown" if spent.cost is None else f"${spent.cost:.4f}"
+
+
+def _spending(spent: Spent) -> dict[str, Json]:
+    fields = spent.as_json()
+    return {name: fields[name] for name in ("tokens", "cost_usd")}
+
+
+def _spent(asked: Iterable[_ToAsk]) -> Spent:
+    """Return the expected calls, tokens and cost of these questions."""
+    by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+    for judge, question in asked:
+        by_judge.setdefault(id(judge), (judge, []))[1].append(question)
+    result = Spent()
+    for judge, questions in by_judge.values():
+        if (estimate := getattr(judge, "forecast", None)) is not None:
+            for together in judge.group(questions):
+                result.add(estimate(together))
+    return result
+
+
+def expectation(forecast: Forecast, jobs: Iterable[Job]) -> Spent | None:
     """Return the expected number and cost of a run's calls; None if there are no jobs.
 
     All jobs are read, but questions are counted for only half a second. If jobs are left by then, the numbers
@@ -255,8 +245,8 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     """
     read, seen = iter(jobs), count()
     counted_jobs = (job for job, _ in zip(read, seen, strict=False))
-    run_coroutine(forecaster.count(counted_jobs, size=50, seconds=_SECONDS))
-    forecast, read_all = forecaster.forecast, next(seen) + sum(1 for _ in read)
+    run_coroutine(forecast.count(counted_jobs, size=50, seconds=_SECONDS))
+    read_all = next(seen) + sum(1 for _ in read)
     if not forecast.samples:
         return None
     share, total = read_all / forecast.samples, forecast.total

@@ -46,7 +46,7 @@ from germane.types import Json
 __all__ = ["Callbacks", "dry_run", "new_folder", "run"]
 
 if TYPE_CHECKING:
-    from germane.evaluation.forecast import Forecast, Forecaster
+    from germane.evaluation.forecast import Forecast
     from germane.evaluation.sampling import Stages
     from germane.judging.asker import Asker
     from germane.judging.spending import Spent
@@ -119,7 +119,7 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
     in the same cases as `run`.
     """
-    from germane.evaluation.forecast import Forecaster
+    from germane.evaluation.forecast import Forecast
     from germane.ledger.sqlite import is_there
 
     callbacks = callbacks or Callbacks()
@@ -139,7 +139,7 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         ledger = open_ledger(place, spec.replay, read_only=True)
         for store in filter(None, (earlier, ledger)):
             opened.callback(store.close)
-        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
+        forecast = Forecast(plan.judge, plan.settings, earlier, ledger)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.chosen())
         waits = False
         if plan.asks_targets:
@@ -147,11 +147,11 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
             cases = asyncio.run(answers_at_hand(list(plan.chosen()), answers))
             waits = not all(is_answered for _, is_answered in cases)
         made = ((plan.job(planned), is_answered) for planned, is_answered in cases)
-        jobs = (job if is_answered else forecaster.waiting(job) for job, is_answered in made)
+        jobs = (job if is_answered else forecast.with_typical_answer(job) for job, is_answered in made)
         # a measure may be possible for a sample that waits for its answer or belongs to another part
         checked = jobs if waits or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
-        run_coroutine(forecaster.count(checked))
-        return forecaster.forecast
+        run_coroutine(forecast.count(checked))
+        return forecast
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
@@ -268,9 +268,9 @@ class _Run:
 
         async def open_questions() -> list[tuple[Judge, AnyQuestion]]:
             """Return the unanswered questions that depend only on known answers, each with its judge."""
-            forecaster = self._forecaster()
-            await forecaster.count(map(plan.job, plan.chosen()) if self.jobs is None else self.jobs)
-            return forecaster.forecast.certain
+            forecast = self._forecast()
+            await forecast.count(map(plan.job, plan.chosen()) if self.jobs is None else self.jobs)
+            return forecast.certain
 
         for source in plan.sources if session.ledger is not None and not self.spec.replay else ():
             asking = source.answer(
@@ -301,10 +301,10 @@ class _Run:
         finally:
             self.folder.flush()
 
-    def _forecaster(self) -> Forecaster:
-        from germane.evaluation.forecast import Forecaster
+    def _forecast(self) -> Forecast:
+        from germane.evaluation.forecast import Forecast
 
-        return Forecaster(self.judge, self.plan.settings, self.session.earlier, self.session.ledger)
+        return Forecast(self.judge, self.plan.settings, self.session.earlier, self.session.ledger)
 
     def _in_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
         """Return those of the cases that are in the current stage of `--until`."""
@@ -349,7 +349,7 @@ class _Run:
         checked = self.plan.checked_jobs(self.jobs)
         if self.stages is not None and self.jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
-        if (total := expectation(self._forecaster(), checked)) is not None:
+        if (total := expectation(self._forecast(), checked)) is not None:
             self.callbacks.on_forecast(total)
 
     def _report(self) -> Report:

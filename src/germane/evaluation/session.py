@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import structs
 
-from germane.addons import load
 from germane.clean import counted, mask_urls
 from germane.encoding import batched
 from germane.errors import InputError
@@ -37,7 +36,6 @@ from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, LabelsJudge, members_of
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
-from germane.measures.declaration import no_judge
 from germane.measures.scoring import Block, Job
 from germane.places.lists import AskedItem, Settings, places_asked, turns
 from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
@@ -247,11 +245,8 @@ class Session:
             else:
                 self.ledger = None
             self._opened = opened.pop_all()  # unless opening failed, everything stays open until `close`
-        router = Router(judge)
         how = {"budget": self.budget, "earlier": self.earlier, "usage_log": self.usage_log, **asking}
-        self.asker = asker or Asker(router, self.ledger, replay=self._replay, **how)
-        if judge is not None:
-            router.ask = self.asker.judge
+        self.asker = asker or Asker(judge, self.ledger, replay=self._replay, **how)
         self.store = self.writer or BlockRows()
         self.tables: Tables = self.store if isinstance(self.store, BlockRows) else self.store.tables
 
@@ -378,26 +373,6 @@ class Session:
                 report.add_note(count, note)
                 on_gold(f"{count} {note}")
         return report
-
-
-class Router:
-    """Returns the judge of a question: the script that it names in `by_program`, else `judge`."""
-
-    def __init__(self, judge: Judge | None) -> None:
-        self.judge = judge
-        self.ask: AskJudge | None = None
-        """Asks the evaluation's judge, for scripts that may call it."""
-        self._programs: dict[str, Judge] = {}
-
-    def __call__(self, question: AnyQuestion) -> Judge:
-        """Return the judge of `question`; raise InputError if there is neither a script nor a judge."""
-        if program := question.by_program:
-            if program not in self._programs:
-                self._programs[program] = load(program)(ask=self.ask)
-            return self._programs[program]
-        if self.judge is None:
-            raise no_judge([question.kind])
-        return self.judge
 
 
 def keeps_answers(judge: Judge | None) -> bool:

@@ -299,7 +299,7 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
     words, trusted = judge_words(spec)
     if not words:
         if needed:
-            from germane.measures.declaration import no_judge
+            from germane.judges.judge import no_judge
 
             raise no_judge(needed)
         return None

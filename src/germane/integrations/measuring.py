@@ -18,7 +18,7 @@ from typing import Any
 
 from germane.errors import InputError, describe
 from germane.evaluation.evaluate import aevaluate, asked_graders
-from germane.evaluation.session import Router, Session, keeps_answers, open_ledger
+from germane.evaluation.session import Session, keeps_answers, open_ledger
 from germane.evaluation.spec import Spec, pick_judge
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
@@ -199,7 +199,7 @@ class _Session:
                 if (ledger := open_ledger(self._place)) is not None:
                     self._opened.callback(ledger.close)
                 self._ledger = ledger
-                self._asker = await self._opened.enter_async_context(Asker(Router(self._judge), ledger))
+                self._asker = await self._opened.enter_async_context(Asker(self._judge, ledger))
                 _sessions.add(self)
             self._users += 1
             asker = self._asker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from germane.addons import find, load
@@ -72,23 +72,24 @@ def load_judge(judge: Judges, **options: Json) -> Judge:
     return panel_of(several)
 
 
-_public: Callable[[str], Callable[..., Judge]] = __getattr__
-
-
 def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
-    if not isinstance(value, str):
+    if isinstance(value, str):
+        value = value.strip()
+        if local := _LOCAL.get(value.casefold()):
+            free: Judge = __getattr__(local)()
+            return free
+        from germane.judges.client.providers import PROVIDERS
+
+        provider, _, rest = value.partition(":")
+        if provider.strip().lower() not in PROVIDERS and (made := find("judges", provider)):
+            of_addon: Judge = load(made)(rest)
+            return of_addon
+    else:
         from germane.judges.judge import with_defaults
 
-        model = callable(value) or hasattr(value, "invoke")
-        own = model and not isinstance(value, type) and not hasattr(value, "answer")
-        return _public("LLMJudge")(value) if own else with_defaults(value)
-    name = value.strip()
-    if local := _LOCAL.get(name.casefold()):
-        return _public(local)()
-    from germane.judges.client.providers import PROVIDERS
+        model, options = callable(value) or hasattr(value, "invoke"), {}
+        if not model or isinstance(value, type) or hasattr(value, "answer"):
+            return with_defaults(value)
+    from germane.judges.llm import LLMJudge
 
-    provider, _, rest = name.partition(":")
-    if provider.strip().lower() not in PROVIDERS and (made := find("judges", provider)):
-        of_addon: Judge = load(made)(rest)
-        return of_addon
-    return _public("LLMJudge")(name, **options)
+    return LLMJudge(value, **options)

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import structs
 
-from germane.clean import counted
+from germane.clean import counted, some_of
 from germane.encoding import encode, now, relevance_items
-from germane.errors import AnswerError, GermaneError, InputError
+from germane.errors import AnswerError, GermaneError, InputError, option
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion, asked_as, key_of, keys_of
 from germane.questions.relevance import Passages
@@ -152,6 +152,12 @@ def members_of(judge: Judge) -> Sequence[Judge]:
     """Return the members of a panel; for any other judge, the judge alone."""
     members: Sequence[Judge] = getattr(judge, "members", (judge,))
     return members
+
+
+def no_judge(names: Sequence[str]) -> InputError:
+    """Return the InputError for measures (`names`) that need a judge although no judge is named."""
+    fix = f"name one: {option('--judge ', 'judge=')}labels | lexical | openai:gpt-4o-mini"
+    return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
 
 
 class LocalJudge(Judge):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError, option
-from germane.judges.judge import Judge, LabelsJudge, Reply, copy_settings, with_defaults
+from germane.judges.judge import Judge, LabelsJudge, Reply, copy_settings, judgement_of, with_defaults
 from germane.questions.asking import Answer
-from germane.questions.question import AnyQuestion, asked_as
+from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, freeze
 
 
@@ -113,17 +115,10 @@ class PanelJudge(Judge):
             if verdict is not None:
                 answer, how["vote"] = verdict.payload, "majority"
                 how |= {"agreement": verdict.agreement} if len(votes) > 1 else {}
-        return Judgement(
-            key=key,
-            item=question.item,
-            kind=question.kind,
-            judge=self.name,
-            prompt=self.prompt_hash(question),
-            answer=answer,
-            error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
-            at=max((answer.judgement.at for answer in answers if answer.judgement.at), default=None),
-            provenance=freeze({**asked_as(question), **how}),
-        )
+        error = None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items())
+        reply = Reply(payload=answer, error=error, provenance=freeze(how))
+        at = max((answer.judgement.at for answer in answers if answer.judgement.at), default=None)
+        return replace(judgement_of(key, question, self, reply), at=at)
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
+from germane.addons import load
 from germane.errors import GermaneError, Interrupted, JudgeError
-from germane.judges.judge import GroupScope, Judge, Reply, answer_of, replies_of
+from germane.judges.judge import GroupScope, Judge, Reply, answer_of, no_judge, replies_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Budget, UsageLog
 from germane.questions.asking import Answer, answered
@@ -59,8 +61,9 @@ class Asker:
     """Asks judges, and stores and reuses their answers in the ledger. Use it as an async context manager.
 
     Args:
-        route: Returns the judge that must answer a question.
+        judge: The judge; None if no question needs one.
         ledger: Where answers are looked up and stored. Default: answers are not stored.
+        of_kind: Judges that answer in place of `judge`, by kind of question.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
         usage_log: Counts the usage. Default: a log without a file.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
@@ -73,9 +76,10 @@ class Asker:
 
     def __init__(
         self,
-        route: Callable[[AnyQuestion], Judge],
+        judge: Judge | None,
         ledger: Ledger | None = None,
         *,
+        of_kind: Mapping[str, Judge] = MappingProxyType({}),
         earlier: Ledger | None = None,
         usage_log: UsageLog | None = None,
         budget: Budget | None = None,
@@ -92,7 +96,8 @@ class Asker:
         self.answered = 0
         self.missing: dict[str, AnyQuestion] = {}
         """The questions that a replayed ledger does not answer, by key."""
-        self._route, self._ledger, self._on_progress = route, ledger, on_progress
+        self._judge, self._of_kind, self._programs = judge, of_kind, dict[str, Judge]()
+        self._ledger, self._on_progress = ledger, on_progress
         self._replay, self._budget, self._before_asking = replay, budget or Budget(), before_asking
         self._keep, self._earlier = keep, earlier
         self._prepared: bool | None = None
@@ -179,6 +184,17 @@ class Asker:
         self._tasks.add(task)
         task.add_done_callback(done)
 
+    def _route(self, question: AnyQuestion) -> Judge:
+        """Return the judge of a question: the program that its kind names, else the evaluation's judge."""
+        if program := question.by_program:
+            if program not in self._programs:
+                self._programs[program] = load(program)(ask=None if self._judge is None else self.judge)
+            return self._programs[program]
+        judge = self._of_kind.get(question.kind, self._judge)
+        if judge is None:
+            raise no_judge([question.kind])
+        return judge
+
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
@@ -241,7 +257,7 @@ class Asker:
     async def judge(
         self, questions: Sequence[AnyQuestion], judges: Sequence[Judge] | None = None
     ) -> Sequence[Answer]:
-        """Return one answer per question once all are stored; `judges` are asked instead of `route`'s."""
+        """Return one answer per question once all are stored; `judges` may contain each question's judge."""
         if self._failure is not None and questions:
             raise self._failure
         self.expected += len(questions)

@@ -12,15 +12,14 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from germane.addons import all_of, find, load
-from germane.clean import some_of
-from germane.errors import GermaneError, InputError, MeasureError, SourceLocation, describe, option
+from germane.errors import GermaneError, InputError, MeasureError, SourceLocation, describe
 from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, Param, define, refuse_commas
 from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
@@ -319,12 +318,6 @@ FINDERS.append(_define_installed)
 def needs_judge(graders: Iterable[Grader]) -> list[str]:
     """Return the names of the graders that ask a judge."""
     return list(dict.fromkeys(grader.name for grader in graders if (grader.by or grader.measure).asks))
-
-
-def no_judge(names: Sequence[str]) -> InputError:
-    """Return the InputError for measures (`names`) that need a judge although no judge is named."""
-    fix = f"name one: {option('--judge ', 'judge=')}labels | lexical | openai:gpt-4o-mini"
-    return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:

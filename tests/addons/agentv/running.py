@@ -6,8 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-from germane.addons.agentv.graders.code_grader import ScriptGrade
-from germane.addons.agentv.script_judge import ScriptJudge
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
@@ -15,7 +13,6 @@ from germane.judges.llm import LLMJudge
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget
 from germane.ledger.store import Ledger
-from germane.questions import AnyQuestion
 from germane.questions.asking import Running
 from tests.server import ModelServer
 
@@ -35,16 +32,7 @@ def graded(
 async def _graded(
     grader: CaseGrader, case: Case, judge: Judge | None, ledger: Ledger | None, budget: Budget | None
 ) -> GraderResult:
-    scripts = ScriptJudge()
-
-    def route(question: AnyQuestion) -> Judge:
-        if isinstance(question, ScriptGrade):
-            return scripts
-        assert judge is not None, f"{question.kind} was asked, and no judge is named"
-        return judge
-
-    async with Asker(route, ledger, budget=budget) as asker:
-        scripts.ask = asker.judge if judge is not None else None
+    async with Asker(judge, ledger, budget=budget) as asker:
         program = Running(grader.grade(case))
         await program.finish(asker.judge)
         return program.result

@@ -50,7 +50,7 @@ class TestStopping:
             judge = judge_of(server, **flags)
 
             async def run() -> None:
-                async with Asker(lambda _: judge, ledger) as asker:
+                async with Asker(judge, ledger) as asker:
                     when(lambda: server.count == sent, asker.stop)
                     await asker.judge(passages(60))
 
@@ -82,7 +82,7 @@ class TestStopping:
                     sent.append(server.count)
                     asker.stop()
 
-                async with Asker(lambda _: judge, ledger) as asker:
+                async with Asker(judge, ledger) as asker:
                     when(lambda: len(ledger) == 5, stop)
                     with pytest.raises(Interrupted):
                         await asker.judge(passages(40))

@@ -80,10 +80,8 @@ def draft(
     store = open_ledger(None if spec.no_cache else ledger_address(spec.ledger), replay)
 
     async def run() -> Drafter:
-        budget, judges = Budget(spec.max_cost, spec.max_calls), {"draft": author}
-        async with Asker(
-            lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replay or ""
-        ) as asking:
+        budget, of_kind = Budget(spec.max_cost, spec.max_calls), {"draft": author}
+        async with Asker(checker, store, of_kind=of_kind, budget=budget, replay=replay or "") as asking:
             drafter = Drafter(
                 asking,
                 search,
