@@ -90,34 +90,34 @@ def test_no_cases_compare_to_nothing() -> None:
 )
 def test_decision_against_a_margin(low: float, high: float, verdict: str) -> None:
     """Pass above -margin, fail below, else undecided; an end on the margin decides nothing."""
-    assert decide_change(interval(low, high), 0.02).verdict == verdict
+    assert decide_change(interval(low, high), 0.02)[0] == verdict
 
 
 def test_undecided_says_how_many_units_would_likely_pass() -> None:
     """From the spread and the margin: h (1 + .84 / 1.96) sqrt(100 / n) = .02 with h = .04; a pass needs no more."""
-    assert decide_change(interval(-0.03, 0.05), 0.02).needed == 818
-    assert decide_change(interval(-0.01, 0.05), 0.02).needed is None
+    assert decide_change(interval(-0.03, 0.05), 0.02)[1] == 818
+    assert decide_change(interval(-0.01, 0.05), 0.02)[1] is None
 
 
 @pytest.mark.parametrize("mean", [-0.019, 0.0, 0.011, 0.019])
 def test_the_observed_difference_plays_no_part_in_what_is_needed(mean: float) -> None:
     """The same spread and margin need the same number of units, wherever the mean happened to fall."""
-    assert decide_change(interval(mean - 0.04, mean + 0.04), 0.02).needed == 818
+    assert decide_change(interval(mean - 0.04, mean + 0.04), 0.02)[1] == 818
 
 
 def test_decision_without_an_interval_or_direction() -> None:
     """No interval, or no margin: undecided, and no number of units is promised."""
     none = Interval(mean=0.1, ends=None, method="", level=0.95, units="cases", n=1, why="one case")
-    assert decide_change(none, 0.02).needed is None
-    assert decide_change(interval(-0.04, 0.0), 0.0).needed is None
-    assert decide_change(interval(0.05, 0.1), -0.04).verdict == "pass"  # a gain of .04 is wanted
+    assert decide_change(none, 0.02)[1] is None
+    assert decide_change(interval(-0.04, 0.0), 0.0)[1] is None
+    assert decide_change(interval(0.05, 0.1), -0.04)[0] == "pass"  # a gain of .04 is wanted
 
 
 def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
     """Where the true loss is the margin, about 2.5% of samples pass."""
     rng = np.random.default_rng(4)
     verdicts = [
-        decide_change(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
+        decide_change(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02)[0]
         for _ in range(400)
     ]
     assert 0.005 <= np.mean(np.array(verdicts) == "pass") <= 0.055

@@ -306,8 +306,8 @@ def _rows(
         elif row.undecided_why or (row.stand_in and not allow_stand_in):
             decided = row.replace(margin=margin, decision="undecided")
         else:  # whether B is worse than A by the margin or more
-            decision = decide_change(row.gain, margin)
-            decided = row.replace(margin=margin, decision=decision.verdict, needed_to_decide=decision.needed)
+            verdict, needed = decide_change(row.gain, margin)
+            decided = row.replace(margin=margin, decision=verdict, needed_to_decide=needed)
         yield decided.replace(parts=parts, parts_why=why)
 
 

@@ -56,10 +56,9 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
             else:
                 row, below = pair.decided(measure), gate.op in {"<", "<="}
                 interval = row.deciding[1].negated() if below else row.deciding[1]
-                decision = decide_change(interval, gate.limit if below else -gate.limit)
-                needed = decision.needed
+                verdict, needed = decide_change(interval, gate.limit if below else -gate.limit)
                 more = f"; {needed:,} queries would decide if nothing changed" if needed else ""
-                results.append(_result(row, name, OUTCOMES[decision.verdict], more))
+                results.append(_result(row, name, OUTCOMES[verdict], more))
     return results
 
 

@@ -58,18 +58,6 @@ class PairedDifference:
     detectable: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision whether a loss is smaller than a margin.
-
-    If it is undecided, `needed` is the number of units with which a change of 0 would pass with probability
-    0.8; None = unknown.
-    """
-
-    verdict: Literal["pass", "fail", "undecided"]
-    needed: int | None = None
-
-
 class DifferenceParts(Line):
     """The two parts whose sum is the difference of two systems, over the queries with scores in both systems.
 
@@ -146,23 +134,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in result]
 
 
-def decide_change(interval: Interval, margin: float) -> Decision:
+def decide_change(
+    interval: Interval, margin: float
+) -> tuple[Literal["pass", "fail", "undecided"], int | None]:
     """Decide whether B is worse than A by `margin` or more: a non-inferiority test on the interval of B - A.
 
     Higher is better. A negative margin is the least gain that is required of B. The verdict is "pass" if the
-    lower end is above -margin, "fail" if the upper end is below -margin, else "undecided". The number of
-    units needed depends on the spread and the margin, never on the observed mean. It is n (h (1 + z(0.8) /
+    lower end is above -margin, "fail" if the upper end is below -margin, else "undecided". If undecided, the
+    second value is the number of units with which a change of 0 would pass with probability 0.8, or None if
+    it is unknown. It depends on the spread and the margin, never on the observed mean: n (h (1 + z(0.8) /
     z(0.975)) / margin)^2, where h is the distance from the mean to the lower end and z are normal quantiles.
     """
     low, high = interval.ends or (-inf, inf)
     if low > -margin:
-        return Decision("pass")
+        return "pass", None
     if high < -margin:
-        return Decision("fail")
+        return "fail", None
     if interval.ends is None or interval.mean is None or margin <= 0:
-        return Decision("undecided")
+        return "undecided", None
     far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
-    return Decision("undecided", max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
+    return "undecided", max(interval.n + 1, ceil(interval.n * (far / margin) ** 2))
 
 
 def chance_to_fail(
