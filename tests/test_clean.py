@@ -9,7 +9,7 @@ import pytest
 from germane import evaluate
 from germane.clean import cell, clean, shorten
 from germane.reports.formats import FORMATS
-from germane.show.table import Table, TextDocument
+from germane.show.table import Table, document_lines
 
 HOSTILE = "\x1b[31mred\x1b[0m\u202e evil\x07 =HYPERLINK() | `x` <script>"
 
@@ -64,15 +64,16 @@ def test_no_text_is_a_workflow_command() -> None:
 def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Headings and tables are laid out; stars, underscores, tags and links within them are characters, which Markdown escapes."""
     row = ["__init__", "*a* <b> | [x](y)\x1b[31m"]
-    document = TextDocument(["# Audit", "", Table(["id", "query"], "l", [row]), "", "- `c`_d_"])
-    sys.stdout.write(document.text())
+    document: list[str | Table] = ["# Audit", "", Table(["id", "query"], "l", [row]), "", "- `c`_d_"]
+    sys.stdout.writelines(document_lines(document))
     shown = capsys.readouterr().out
     assert "| ---" not in shown
     assert "# Audit" not in shown
-    assert "\x1b" not in document.text() + document.markdown()
+    markdown = "".join(document_lines(document, markdown=True))
+    assert "\x1b" not in shown + markdown
     for text in ("__init__", "*a* <b> | [x](y)", "`c`_d_"):
         assert text in shown
-        assert text not in document.markdown()
+        assert text not in markdown
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from germane.labelling.audit import audit_document, audit_judge
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, label_tasks
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
+from germane.show.table import document_lines
 from germane.types import FrozenDict
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
 
@@ -54,7 +55,7 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     assert sum(map(sum, line["confusion"]["people_by_judge"])) == len(tasks)
     assert line["illegal"] == {}
     assert json.loads(json.dumps(found)) == found
-    text = audit_document(audit_judge(report)).text()
+    text = "".join(document_lines(audit_document(audit_judge(report))))
     assert "Cohen's kappa" in text
     assert "people \\ judge" in text
 

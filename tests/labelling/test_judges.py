@@ -17,6 +17,7 @@ from germane.labelling.audit import audit_judges, judges_document
 from germane.labelling.queue import LabellingSession, queue_of
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
+from germane.show.table import document_lines
 from germane.types import Usage
 from tests.labelling.made import keep, report_at, rows, truth_of
 
@@ -89,7 +90,7 @@ def test_judges_are_held_against_the_same_labels(tmp_path: Path) -> None:
     assert bad["difference"] < 0
     assert bad["distinguishable"]
     assert bad["p"] < 0.05
-    text = judges_document(audit_judges(reports)).text()
+    text = "".join(document_lines(judges_document(audit_judges(reports))))
     assert "best: good; not distinguishable from it: middling\n" in text
 
 
@@ -143,7 +144,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert said.startswith(
         f"the judge bad has no usable answer for {bad['failed']} of 60 labels, which count as wrong"
     )
-    text = judges_document(of_failing).text()
+    text = "".join(document_lines(judges_document(of_failing)))
     assert "judge     failed  kappa" in text
     assert said in text
 

@@ -22,6 +22,7 @@ from germane.labelling.audit import (
 from germane.labelling.goldaudit import GoldAudit, audit_gold, gold_document
 from germane.reports.report import Report
 from germane.samples.files import write_whole
+from germane.show.table import document_lines
 
 
 def audit(
@@ -75,10 +76,10 @@ def audit(
         document = judges_document(audited)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(output, [document.text() if suffix == ".txt" else document.markdown()])
+        write_whole(output, document_lines(document, markdown=suffix != ".txt"))
         say(f"wrote {output}")
     if json:
         print_document(audited.as_json())
     elif output is None:
-        print(document.text(), end="")
+        print("".join(document_lines(document)), end="")
     return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0

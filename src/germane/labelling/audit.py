@@ -259,7 +259,7 @@ def _not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 def audit_document(audit: AuditDocument) -> TextDocument:
     """Return the audit as a document of text and tables: agreement by kind, then warnings."""
-    document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
+    document: list[str | Table] = [f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"]
     if audit.again:
         document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]
     for line in audit.kinds:
@@ -427,7 +427,7 @@ def judges_document(audit: JudgesAudit) -> TextDocument:
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
     others = ", ".join(name for name in audit.not_distinguishable if name != audit.best)
     result = f"best: {audit.best}; not distinguishable from it: {others or 'none'}"
-    return TextDocument([title, "", table, "", result, *(f"- {warning}" for warning in audit.warnings)])
+    return [title, "", table, "", result, *(f"- {warning}" for warning in audit.warnings)]
 
 
 def _signed(mean: float | None, ends: IntervalEnds | None) -> str:

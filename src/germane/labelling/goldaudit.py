@@ -108,4 +108,4 @@ def gold_document(audit: GoldAudit) -> TextDocument:
     places = counted(audit.places, "document")
     from_grade = f"relevant in the gold from grade {audit.counts_from}"
     head = f"{places} of queries with gold, graded by {judges}; {from_grade}"
-    return TextDocument([head, "", suspects, "", "the gold was not changed; --json lists more documents"])
+    return [head, "", suspects, "", "the gold was not changed; --json lists more documents"]

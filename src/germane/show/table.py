@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from germane.clean import cell as spreadsheet_cell
 from germane.clean import clean, markdown_text
@@ -13,7 +13,7 @@ from germane.clean import clean, markdown_text
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 
-__all__ = ["Stack", "Table", "TextDocument", "csv_lines", "plain_text"]
+__all__ = ["Stack", "Table", "TextDocument", "csv_lines", "document_lines", "plain_text"]
 
 
 class Table:
@@ -154,26 +154,22 @@ _TEX = str.maketrans(
 )
 
 
-class TextDocument(list[str | Table]):
-    """A document: a list of text lines and tables. A line may begin with #, ## or - as in Markdown."""
+TextDocument: TypeAlias = Sequence[str | Table]
+"""The lines and tables of a text. A line may begin with "# ", "## " or "- ", as in Markdown."""
 
-    def text(self) -> str:
-        """Return the document as plain text, its tables in aligned columns."""
-        lines: list[str] = []
-        for block in self:
-            lines += block.plain() if isinstance(block, Table) else [clean(block.lstrip("# "))]
-        return "".join(f"{line}\n" for line in lines)
 
-    def markdown(self) -> str:
-        """Return the document as Markdown; all but a leading "# ", "## " or "- " is escaped."""
-        text = ""
-        for block in self:
-            if isinstance(block, Table):
-                text += block.markdown(lambda cell: markdown_text(cell, 1000))
-            else:
-                mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
-                text += f"{mark}{markdown_text(block.removeprefix(mark), 1000)}\n"
-        return text
+def document_lines(document: TextDocument, *, markdown: bool = False) -> Iterator[str]:
+    """Yield a document as plain text with aligned tables, or as Markdown, in which all else is escaped."""
+    for block in document:
+        if isinstance(block, Table) and markdown:
+            yield block.markdown(lambda cell: markdown_text(cell, 1000))
+        elif isinstance(block, Table):
+            yield from (f"{line}\n" for line in block.plain())
+        elif markdown:
+            mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
+            yield f"{mark}{markdown_text(block.removeprefix(mark), 1000)}\n"
+        else:
+            yield f"{clean(block.lstrip('# '))}\n"
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
