@@ -13,7 +13,7 @@ import pytest
 from germane import Report, Sample, evaluate
 from germane.labelling.corpus import Corpus, carry_labels
 from germane.samples import read_samples
-from germane.tables.labels import Label, add_labels, relevance_item
+from germane.tables.labels import Label, labels_on, relevance_item
 from tests.command import invoke
 
 WORDS = [f"word{n}" for n in range(120)]
@@ -44,12 +44,9 @@ def answers(labels: Iterable[Label]) -> dict[str, Any]:
     return {one: of[item] for one in texts if (item := relevance_item("words?", one)) in of}
 
 
-def labels_on(samples: Iterable[Sample]) -> list[Label]:
+def labels_of(samples: Iterable[Sample]) -> list[Label]:
     """The labels that the samples' contexts have."""
-    labels = list[Label]()
-    for sample in samples:
-        add_labels(labels, sample)
-    return labels
+    return [label for sample in samples for label in labels_on(sample)]
 
 
 @pytest.fixture
@@ -66,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_labels_hold_of_what_holds_or_lies_within(folder: Path) -> None:
     """Relevant: of documents that hold the passage; not relevant: of documents that lie within it; else the person is unsure."""
     samples = list(read_samples(folder / "samples.jsonl"))
-    carried, counts = carry_labels(labels_on(samples), samples, Corpus(folder / "new.jsonl"))
+    carried, counts = carry_labels(labels_of(samples), samples, Corpus(folder / "new.jsonl"))
     assert counts == {"same": 1, "carried": 2, "unsure": 2, "lost": 1, "others": 0}
     assert {name: answers(carried).get(one, "none") for name, one in NEW.items()} == {
         "a2": 3, "b2": 2, "c1": None, "c2": None, "d1": 0, "d2": 0, "e2": None,
@@ -142,7 +139,7 @@ def test_bounds_of_moved_labels_hold_the_true_mean(folder: Path) -> None:
             "".join(json.dumps({"id": f"n{n}", "text": one}) + "\n" for n, (one, _) in enumerate(new))
         )
         samples = list(read_samples(folder / "samples.jsonl"))
-        carried, _ = carry_labels(labels_on(samples), samples, Corpus(folder / "new.jsonl"))
+        carried, _ = carry_labels(labels_of(samples), samples, Corpus(folder / "new.jsonl"))
         shown = rng.sample(new, 5)
         measure = "P(labels=human)@5"
         known = answers(carried)

@@ -23,7 +23,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
 from germane.tables.judgements import JudgementTable
-from germane.tables.labels import Label, add_labels
+from germane.tables.labels import Label, labels_on
 from germane.tables.scores import ScoreTable
 from germane.types import Context, FrozenDict, Judgement, Sample, Score
 
@@ -36,7 +36,7 @@ MODEL = {"judge": {"source": "openai:m"}}
 def labels_of(samples: list[Sample]) -> list[Label]:
     table = list[Label]()
     for sample in samples:
-        add_labels(table, sample)
+        table += labels_on(sample)
     return table
 
 

@@ -1,6 +1,7 @@
 """The table of a report in a narrow terminal."""
 
 from germane import evaluate
+from germane.reports.summary import interval_in_words
 from germane.reports.text.overview import render_plain
 
 
@@ -14,7 +15,9 @@ def test_the_interval_is_whole_in_80_columns_and_empty_columns_are_left_out() ->
     report = evaluate(samples, "context_precision(labels=human,rel=1)@5 P(labels=human)@1")
     shown = render_plain(report, 80)
     for summary in report.summaries:
-        assert f"{summary.interval_in_words()}  12/12" in " ".join(shown.split()).replace(" 12/12", "  12/12")
+        assert f"{interval_in_words(summary.interval)}  12/12" in " ".join(shown.split()).replace(
+            " 12/12", "  12/12"
+        )
     assert max(map(len, shown.splitlines())) <= 80
     assert not {"skipped", "incomplete", "errors"} & set(shown.split())
 

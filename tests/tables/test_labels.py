@@ -11,8 +11,8 @@ from germane.errors import InputError
 from germane.tables.labels import (
     Label,
     LabelBook,
-    add_labels,
     dump_label,
+    labels_on,
     load_label,
     relevance_item,
 )
@@ -64,9 +64,7 @@ def test_items_without_labels_have_none() -> None:
 
 
 def label_rows(sample: Sample, history: Sequence[tuple[str, str]] = ()) -> list[Label]:
-    table = list[Label]()
-    add_labels(table, sample, history)
-    return list(table)
+    return list(labels_on(sample, history))
 
 
 def test_grades_in_the_data_are_labels() -> None:

@@ -14,7 +14,7 @@ from germane.places.lists import turns
 from germane.reports.report import find_report
 from germane.samples.files import write_whole
 from germane.samples.reading import read_samples
-from germane.tables.labels import Label, add_labels, dump_label
+from germane.tables.labels import Label, dump_label, labels_on
 from germane.types import Sample
 
 
@@ -90,5 +90,5 @@ def _read(path: Path) -> tuple[list[Sample], list[Label]]:
         return list(report.samples()), list(report.labels())
     samples, labels = list(read_samples(path)), list[Label]()
     for sample in samples:
-        add_labels(labels, sample, turns(sample))
+        labels += labels_on(sample, turns(sample))
     return samples, labels

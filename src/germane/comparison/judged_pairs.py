@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from germane.clean import counted, shorten
 from germane.encoding import batched
-from germane.judging.stored_answers import StoredAnswers
-from germane.measures.declaration import graders_of
+from germane.judging.stored_answers import BLOCK, StoredAnswers
 from germane.measures.measure import Measure
-from germane.measures.scoring import Block, Job
+from germane.measures.scoring import outcomes_of
 from germane.places.lists import Settings, distinct_contexts, field_text, rankings
 from germane.places.table import Floats
-from germane.questions.asking import FindValues, Unanswered, results_of
+from germane.questions.asking import FindValues, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections, ScoreTerms, corrections_of
 from germane.reports.data import ReportData
@@ -42,7 +41,6 @@ from germane.types import Context, Sample
 _TOLERANCE = 1e-9  # the largest rounding error: weights and differences closer than this are equal
 MOST_SPLIT = 20_000
 """The most cases for which a difference is split, as each list must be scored once more."""
-_BLOCK = 500  # the number of cases that are scored together
 _TEXTS = ("reference", "criterion")
 """Fields, besides query and contexts, whose text may be part of a measure's questions."""
 _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
@@ -325,30 +323,29 @@ def _scored_again(
     a, b, (ours, theirs) = pair.a, pair.b, both
     changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
     settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
-    graders, find = graders_of(tuple(measures.values())), None
+    find = None
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
-    for cases_of_block in batched(pair.samples_in_both(), _BLOCK):
-        jobs, case_of = list[Job](), list[int]()
+    for cases_of_block in batched(pair.samples_in_both(), BLOCK):
+        scored, case_of = list[Sample](), list[int]()
         for case, before, after in cases_of_block:
             first, other = before[0], after[0]
             texts_differ |= ours.shown_with(first) != theirs.shown_with(other)
             texts_differ |= any(field_text(first, name) != field_text(other, name) for name in _TEXTS)
             samples = [_with_labels(sample, first) for sample in after]
             if case in changed or samples != after:
-                jobs += [Job(sample=sample, graders=graders) for sample in samples]
+                scored += samples
                 case_of += [a.scores.numbers[case]] * len(samples)
-        if not jobs:
+        if not scored:
             continue
         find = find or _shared_verdicts(a.report, b.report)
-        block = Block(jobs=jobs, settings=settings)
-        for number, outcome in zip(case_of, block.outcomes(results_of(block.programs, find)), strict=True):
+        results = outcomes_of([*measures.values()], scored, settings, find)
+        for number, outcomes in zip(case_of, results, strict=True):
             trials[number] += 1
-            for name, measure in measures.items():
-                value = outcome[str(measure)].value
-                sums[name][number] += np.nan if value is None else value
-    scored = np.where(trials > 0, trials, np.nan)
-    return {name: total / scored for name, total in sums.items()}, texts_differ
+            for name, outcome in zip(measures, outcomes, strict=True):
+                sums[name][number] += np.nan if outcome.value is None else outcome.value
+    counts = np.where(trials > 0, trials, np.nan)
+    return {name: total / counts for name, total in sums.items()}, texts_differ
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:

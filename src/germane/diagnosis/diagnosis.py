@@ -28,16 +28,14 @@ from rich.text import Text
 from germane.clean import clean, counted, shorten, some_of
 from germane.encoding import Line, batched, json_of
 from germane.errors import InputError
-from germane.judging.stored_answers import StoredAnswers
+from germane.judging.stored_answers import BLOCK, StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
-from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, applicable
-from germane.measures.scoring import Block, Job
+from germane.measures.scoring import outcomes_of
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats, RankedLabels
-from germane.questions.asking import results_of
 from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
 from germane.reports.summary import (
@@ -59,7 +57,6 @@ _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 HALF = 0.5
 """The smallest value of each of the three measures that counts as yes."""
 _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
-_SAMPLES_PER_BLOCK = 500
 BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
 """The outcome of a query; `BlameLine` explains each."""
 _Case: TypeAlias = tuple[Sample, list[Outcome]]  # a sample with the outcomes of the three measures
@@ -327,14 +324,13 @@ def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> d
     own = {(known.name, known.settings.get("text")): known for known in reversed(_measures_of(report))}
     needed = map(Measure.parse, _NEEDED)  # with their parameters in the report, if it has them
     measures = [own.get((measure.name, measure.settings.get("text")), measure) for measure in needed]
-    graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
+    cases = defaultdict[str, list[_Case]](list)
     answered = (sample for sample in report.samples() if sample.reference and sample.response)
     samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
-    for chunk in batched(samples, _SAMPLES_PER_BLOCK):
-        block = Block([Job(sample=sample, graders=graders) for sample in chunk], settings)
-        results = block.outcomes(results_of(block.programs, answers.values))
+    for chunk in batched(samples, BLOCK):
+        results = outcomes_of(measures, chunk, settings, answers.values)
         for sample, outcomes in zip(chunk, results, strict=True):
-            cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
+            cases[sample.system].append((sample, outcomes))
     blames = dict[str, Blame]()
     for system, of_system in cases.items():
         kinds = np.array([_kind_of(outcomes) for _, outcomes in of_system])

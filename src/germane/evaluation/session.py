@@ -44,7 +44,7 @@ from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.reports.report import Report
-from germane.tables.labels import add_labels
+from germane.tables.labels import labels_on
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets
 from germane.types import Json
 
@@ -145,7 +145,7 @@ class Working:
             if number in labelled:
                 history = turns(sample)
                 names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
-                add_labels(rows.labels, sample, history, names)
+                rows.labels += labels_on(sample, history, names)
             if job.labels:
                 rows.append_labels(job.labels)
         for (index, name), result in block.graded(results).items():

@@ -24,6 +24,8 @@ R = TypeVar("R")
 PlacesReader: TypeAlias = Callable[[LabelChoice, int | None], Places]
 """Returns the ranked passages of a set of samples, down to a given rank (None: all), with their labels."""
 _SETTINGS = ("against", "scale", "rubric")
+BLOCK = 500
+"""The number of samples whose answers are read together."""
 _MISSING = "no stored judgement"
 _LACKING = Judgement(key="", kind="", judge="", error=_MISSING)
 

@@ -15,7 +15,7 @@ from germane.clean import counted, fold
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
 from germane.folder.files import LABELS, note_torn, torn_bytes
-from germane.places.lists import labelled_contexts, places_of, turns
+from germane.places.lists import labelled_contexts, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import DOCUMENT_IDS, SPELLINGS, id_in, id_keys
@@ -226,9 +226,8 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
-        for (item, context), (call, rank, _) in zip(
-            labelled_contexts(sample), places_of(sample), strict=True
-        ):
+        places = zip(labelled_contexts(sample), sample.places(), strict=True)
+        for (item, context), (call, rank, _) in places:
             kinds.setdefault(item, "relevance")
             if context.id is not None:
                 name, system = sample.id, sample.system

@@ -17,13 +17,13 @@ from msgspec import structs
 
 from germane.encoding import batched, now
 from germane.errors import InputError
-from germane.judging.stored_answers import StoredAnswers
+from germane.judging.stored_answers import BLOCK, StoredAnswers
 from germane.measures.measure import Measure
-from germane.places.lists import places_of, turns
+from germane.places.lists import turns
 from germane.places.places import Places
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import BLOCK, claim_verdicts, reads_verdicts
+from germane.reports.correct import claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
 from germane.reports.label_draws import fingerprint, pool_of
@@ -123,7 +123,7 @@ def _add_passages(
 
 def _all_passages(report: ReportData) -> Iterator[LabelTask]:
     for sample in report.samples():
-        for call, rank, context in places_of(sample):
+        for call, rank, context in sample.places():
             if context.text.strip():
                 asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
                 yield _task(sample, asked.item, asked, call=call or None, rank=rank)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby, product
@@ -37,7 +37,7 @@ from germane.measures.outcome import (
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats, Ints, LabelChoice
-from germane.questions.asking import Program, results_of
+from germane.questions.asking import FindValues, Program, results_of
 from germane.questions.relevance import Passages
 from germane.tables.labels import OLDER_SCALE, Label, has_labels
 from germane.tables.scores import ScoreTable
@@ -273,6 +273,16 @@ class Block:
         }
 
 
+def outcomes_of(
+    measures: Sequence[Measure], samples: Iterable[Sample], settings: Settings, find: FindValues
+) -> list[list[Outcome]]:
+    """Return each sample's outcome by each measure, computed from the answers that `find` looks up."""
+    graders = graders_of(tuple(measures))
+    block = Block([Job(sample=sample, graders=graders) for sample in samples], settings)
+    outcomes = block.outcomes(results_of(block.programs, find))
+    return [[of_sample[str(measure)] for measure in measures] for of_sample in outcomes]
+
+
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     """Return a gold measure's outcome for a sample with uncertain gold labels (`unsure`).
 
@@ -288,18 +298,16 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     why = f"{len(choices)} gold labels are unsure" if len(choices) > 1 else "one gold label is unsure"
     if prod(map(len, choices)) > MOST_ASSIGNED:
         return incomplete(why, measure.definition.range)
-    graders, jobs = graders_of((measure,)), []
+    samples = []
     for chosen in product(*choices):
         grades = dict(qrels)
         for row in chosen:
             grades |= {name: max(grade, grades.get(name, grade)) for name, grade in row.items()}
-        jobs.append(Job(sample=replace_fields(sample, qrels=grades, unsure=None), graders=graders))
-    block = Block(jobs, settings)
-    results = results_of(block.programs, lambda _: [])  # a measure of gold labels asks nothing
-    outcomes = [outcome[str(measure)] for outcome in block.outcomes(results)]
-    values = [outcome.value for outcome in outcomes if outcome.value is not None]
+        samples.append(replace_fields(sample, qrels=grades, unsure=None))
+    outcomes = outcomes_of([measure], samples, settings, lambda _: [])  # it asks nothing
+    values = [outcome.value for (outcome,) in outcomes if outcome.value is not None]
     if not values:
-        return outcomes[0]
+        return outcomes[0][0]
     low, high = min(values), max(values)
     return ok(low) if low == high else incomplete(why, (low, high))
 

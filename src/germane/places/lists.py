@@ -95,13 +95,6 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
     return tuple(result)
 
 
-def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
-    """Yield (list number, rank, context) for each context of all lists of a sample, counting from 1."""
-    for number, (_, contexts) in enumerate(sample.lists(), 1):
-        for rank, context in enumerate(contexts, 1):
-            yield number, rank, context
-
-
 def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
     """Yield (key, context) for each context of a sample's lists; people's labels are stored by this key."""
     contexts = list(sample.retrieved())
@@ -229,7 +222,7 @@ def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRo
         distinct.setdefault(asked_item.item, asked_item)
     lists = sample.lists()
     of_text: dict[str | None, list[tuple[int, int, Context]]] = {}
-    for place in places_of(sample) if distinct else ():
+    for place in sample.places() if distinct else ():
         of_text.setdefault(place[2].text, []).append(place)
     name, gold = (sample.id, sample.system, sample.trial), sample.qrels or {}
     for row in distinct.values():

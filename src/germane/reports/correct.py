@@ -17,7 +17,7 @@ from germane.clean import counted
 from germane.encoding import batched
 from germane.errors import MeasureError
 from germane.folder.tables import Tables
-from germane.judging.stored_answers import StoredAnswers
+from germane.judging.stored_answers import BLOCK, StoredAnswers
 from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = NDArray[np.intp]
 
-BLOCK = 500  # samples whose verdicts are read together
 _KINDS = ("relevance", "support", "sufficiency")  # the kinds of verdicts that people can label too
 _GRADED = {"dcg", "top"}
 """Parameters of measures that use the grade's value: people and the judge must use the same scale."""

@@ -16,12 +16,12 @@ from msgspec import UNSET, UnsetType, json
 from germane.clean import clean, shorten, some_of
 from germane.encoding import Line, batched
 from germane.errors import InputError
-from germane.judging.stored_answers import StoredAnswers
+from germane.judging.stored_answers import BLOCK, StoredAnswers
 from germane.measures.bounds import fraction, least_level
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import program_of
-from germane.places.lists import Settings, labelled_contexts, places_of
+from germane.places.lists import Settings, labelled_contexts
 from germane.places.places import Places
 from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
@@ -44,9 +44,6 @@ def settings_of(report: ReportData) -> Settings:
     known = report.corrections
     people = LabelBook(report.tables.people() if known is None else filter(by_people, known.labels))
     return Settings.stored(report.manifest, people or None)
-
-
-_BLOCK = 500  # samples whose passages are read together
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
@@ -287,7 +284,7 @@ class Explainer:
         scores: dict[SampleKey, list[Score]] = {}
         for score in self._report.scores():
             scores.setdefault(score.key, []).append(score)
-        for samples in batched(self._report.samples(), _BLOCK):
+        for samples in batched(self._report.samples(), BLOCK):
             self.use(samples)
             for sample in samples:
                 yield sample, self.facts(sample, scores.get(sample.key, ()))
@@ -360,7 +357,7 @@ class Explainer:
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
-        places = zip(labelled_contexts(sample), places_of(sample), strict=True)
+        places = zip(labelled_contexts(sample), sample.places(), strict=True)
         for (item, context), (call, rank, _) in places:
             labels: list[LabelLine] = []
             if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:

@@ -316,7 +316,9 @@ def _uncorrected(
         if summary.interval is None:
             return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
         end = summary.interval[gate.how == "upper"]
-        words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
+        words = (
+            f"{_printed_end(gate, summary.interval)} of {interval_in_words(summary.interval)}, {LIKE_THESE}"
+        )
         words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
         return gate.holds(end, end), words
     low, high = bounds[gate.how]

@@ -148,7 +148,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
 
     def __repr__(self) -> str:
         system = f" of {self.system}" if self.system else ""
-        interval = f" ({self.interval_in_words()})" if self.interval else ""
+        interval = f" ({interval_in_words(self.interval)})" if self.interval else ""
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
@@ -194,10 +194,6 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
             return ""
         number = self.trials if isinstance(self.trials, int) else "{} to {}".format(*self.trials)
         return f"{number} trials each"
-
-    def interval_in_words(self) -> str:
-        """Return the confidence interval as text, e.g. "0.6123 to 0.7456"; "-" if there is none."""
-        return interval_in_words(self.interval)
 
 
 def known_measure(name: str) -> Measure | None:
@@ -434,7 +430,7 @@ def means_table(
         if corrected:
             mean = line.corrected
             cells += [in_digits(mean.mean), interval_in_words(mean.ends)] if mean else ["-", "-"]
-        cells += [line.in_words(), line.interval_in_words(), line.count_in_words()]
+        cells += [line.in_words(), interval_in_words(line.interval), line.count_in_words()]
         table.add([*cells, *(str(getattr(line, count) or zero) for count in counts)])
     return table
 

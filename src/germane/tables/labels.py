@@ -280,39 +280,24 @@ def has_labels(sample: Sample) -> bool:
     return False
 
 
-def add_labels(
-    table: list[Label],
-    sample: Sample,
-    history: Iterable[tuple[str, str]] = (),
-    items_of: Mapping[Any, str] = NOTHING,
-) -> None:
-    """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`.
+def labels_on(
+    sample: Sample, history: Iterable[tuple[str, str]] = (), items_of: Mapping[Any, str] = NOTHING
+) -> Iterator[Label]:
+    """Yield the labels on a sample's contexts (`grade` or `relevant`), which name no person.
 
-    These labels name no person. `history` is the conversation before the query. `items_of` maps (query,
-    passage) to items that are already computed. A context without a text is labelled under its id.
+    `history` is the conversation before the query. `items_of` maps (query, passage) to items that are already
+    computed. A context without a text is labelled under its id.
     """
-    positions = [
-        (call, rank, context)
-        for call, (_, contexts) in enumerate(sample.lists(), 1)
-        for rank, context in enumerate(contexts, 1)
-        if context.grade is not None or context.relevant is not None
-    ]
-    if not positions:
-        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-    cells = [(sample.query, context.passage) for _, _, context in positions]
-    items = [items_of.get(cell) or relevance_item(*cell, history) for cell in cells]
-    table.extend(
-        Label(
-            item=item,
-            kind="relevance",
-            answer=context.relevant if context.grade is None else context.grade,
-            scale="binary" if context.grade is None else scale,
-            sample=sample.id,
-            system=sample.system,
-            call=call,
-            rank=rank,
-        )
-        for item, (call, rank, context) in zip(items, positions, strict=True)
-    )
+    name, system = sample.id, sample.system
+    for call, rank, context in sample.places():
+        cell = sample.query, context.passage
+        if context.grade is not None:
+            answer, own = context.grade, scale
+        elif context.relevant is not None:
+            answer, own = context.relevant, "binary"
+        else:
+            continue
+        item = items_of.get(cell) or relevance_item(*cell, history)
+        yield Label(item, "relevance", answer, own, sample=name, system=system, call=call, rank=rank)

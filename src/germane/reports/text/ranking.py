@@ -11,7 +11,7 @@ import numpy as np
 from germane.clean import clean
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.summary import higher_is_better, in_digits, means_table
+from germane.reports.summary import higher_is_better, in_digits, interval_in_words, means_table
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import Table, csv_lines
 from germane.tables.scores import SampleKey, to_frame
@@ -28,7 +28,8 @@ def ranked_table(report: ReportData) -> Table:
         pick = max if higher_is_better(row[0].type) else min
         best = pick((summary.mean for summary in row if summary.mean is not None), default=None)
         cells = [
-            in_digits(line.mean) + (f" ({line.interval_in_words()})" if line.interval else "") for line in row
+            in_digits(line.mean) + (f" ({interval_in_words(line.interval)})" if line.interval else "")
+            for line in row
         ]
         marked = {at for at, line in enumerate(row, 1) if line.mean is not None and line.mean == best}
         table.add([name, *cells], marked)
