@@ -117,7 +117,7 @@ def _add_passages(
         if (sample.id, item) not in tasks:
             doubt = _doubt(grade, binary=places.scale[at] == "binary")
             tasks[sample.id, item] = _task(
-                sample, item, questions[asked], verdict=grade, doubt=doubt, call=call or None, rank=rank
+                sample, item, questions[asked], verdict=grade, doubt=doubt, call=call, rank=rank
             )
 
 
@@ -126,7 +126,7 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
         for call, rank, context in sample.places():
             if context.text.strip():
                 asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
-                yield _task(sample, asked.item, asked, call=call or None, rank=rank)
+                yield _task(sample, asked.item, asked, call=call, rank=rank)
 
 
 def queue_of(

@@ -163,11 +163,6 @@ def without_errors(calls: Json) -> tuple[Json, str | None]:
     return kept[::-1], error
 
 
-def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
-    return converted(passages(values), tuple[Context, ...])
-
-
 def only_contexts(content: Json) -> bool:
     """Return True if a message's content is a list of contexts, or an object that holds only such a list."""
     document = _json(content) if isinstance(content, str) else content
@@ -195,9 +190,9 @@ def _under_keys(document: Json) -> tuple[Context, ...] | None:
 
 
 def _read(values: Json) -> tuple[Context, ...] | None:
-    """Convert a list of passages to contexts. Return None if the value is not a list of passages."""
+    """Convert a list of passages in any accepted form to Contexts; return None for any other value."""
     with suppress(ValueError):
-        return read_contexts(values)
+        return converted(passages(values), tuple[Context, ...])
     return None
 
 

@@ -100,8 +100,6 @@ def parquet_batches(
         table = polars.scan_parquet(path)
         names = list(dict.fromkeys(columns(table.collect_schema().names())))
         yield from table.select(names).collect_batches(chunk_size=_BATCH)
-    except FileNotFoundError:
-        raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
         problem = f"this is not a readable Parquet file: {fault}"
         raise InputError(problem, fix="export the file again", place=location) from None

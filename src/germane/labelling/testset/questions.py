@@ -241,9 +241,7 @@ def _one_slip(short: str, long: str) -> bool:
     """Return True if inserting, deleting, replacing or swapping one letter turns one word into the other."""
     if len(short) > len(long):
         short, long = long, short
-    start = 0
-    while start < len(short) and short[start] == long[start]:
-        start += 1
+    start = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     if len(short) < len(long):
         return short[start:] == long[start + 1 :]
     if short[start + 1 :] == long[start + 1 :]:
