@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.places.lists import AskedItem, PlaceRow, places_asked
+from germane.places.lists import PlaceRow, places_asked
 from germane.types import Call, Context, FrozenDict, Sample
 
 
@@ -34,7 +34,9 @@ def relevance(query: str, passage: str) -> Asked:
 
 
 def item_rows(sample: Sample, asked: list[Any]) -> list[PlaceRow]:
-    return list(places_asked(sample, map(AskedItem.of, asked)))
+    texts = ((question, question.judged()) for question in asked)
+    items = ((q.item, q.kind, text.get("query"), text.get("passage"), q.parts()) for q, text in texts)
+    return list(places_asked(sample, items))
 
 
 def contexts(*texts: str) -> tuple[Context, ...]:

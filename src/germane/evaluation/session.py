@@ -144,7 +144,7 @@ class Working:
                 rows.places += places_asked(sample, items)
             if number in labelled:
                 history = turns(sample)
-                names = {(o.query, o.passage): o.item for o in items if o.kind == "relevance" and not history}
+                names = {row[2:4]: row[0] for row in items if row[1] == "relevance" and not history}
                 rows.labels += labels_on(sample, history, names)
             if job.labels:
                 rows.append_labels(job.labels)
@@ -183,11 +183,14 @@ class Working:
         return asked
 
 
-def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
-    if not isinstance(questions, Passages):
-        return list(map(AskedItem.of, questions))
-    cells = zip(questions.items, questions.cells, strict=True)
-    return [AskedItem(item, "relevance", query, passage) for item, (query, passage) in cells]
+def _items_of(questions: Sequence[AnyQuestion]) -> Iterator[AskedItem]:
+    if isinstance(questions, Passages):  # without making a question of each
+        for item, cell in zip(questions.items, questions.cells, strict=True):
+            yield item, "relevance", *cell, ()
+        return
+    for question in questions:
+        texts = question.judged()
+        yield question.item, question.kind, texts.get("query"), texts.get("passage"), question.parts()
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

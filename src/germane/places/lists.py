@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta, Struct
 
@@ -16,9 +16,6 @@ from germane.tables.labels import LabelBook
 from germane.types import Context, Json, Sample, Scale
 
 __all__ = ["Settings"]
-
-if TYPE_CHECKING:
-    from germane.questions.question import AnyQuestion  # `germane rank` has no judge
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
@@ -190,24 +187,8 @@ class PlaceRow(Struct, frozen=True, gc=False):
         return self.sample, self.system, self.trial
 
 
-class AskedItem(Struct, frozen=True, gc=False):
-    """What one question is about.
-
-    `item` is the question's digest, `query` and `passage` are the texts that are judged (None: no such text),
-    and `parts` are the digests of its sub-questions.
-    """
-
-    item: str
-    kind: str
-    query: str | None = None
-    passage: str | None = None
-    parts: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, question: AnyQuestion) -> AskedItem:
-        """Return the AskedItem that describes a question."""
-        judged = question.judged()
-        return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
+AskedItem: TypeAlias = tuple[str, str, str | None, str | None, tuple[str, ...]]
+"""A question's item and kind, the judged query and passage (None: no such text), and its parts' items."""
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
@@ -218,20 +199,20 @@ def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRo
     rank. A repeated question counts once.
     """
     distinct: dict[str, AskedItem] = {}
-    for asked_item in asked:
-        distinct.setdefault(asked_item.item, asked_item)
+    for row in asked:
+        distinct.setdefault(row[0], row)
     lists = sample.lists()
     of_text: dict[str | None, list[tuple[int, int, Context]]] = {}
     for place in sample.places() if distinct else ():
         of_text.setdefault(place[2].text, []).append(place)
-    name, gold = (sample.id, sample.system, sample.trial), sample.qrels or {}
-    for row in distinct.values():
-        same = of_text.get(row.passage, ())
-        places = [place for place in same if row.query in (lists[place[0] - 1][0], sample.query)]
+    name, gold = sample.key, sample.qrels or {}
+    for item, kind, query, passage, parts in distinct.values():
+        same = of_text.get(passage, ())
+        places = [place for place in same if query in (lists[place[0] - 1][0], sample.query)]
         for call, rank, context in places:
             grade = None if context.id is None else gold.get(context.id)
-            yield PlaceRow(row.item, row.kind, *name, call, rank, context.id, grade)
+            yield PlaceRow(item, kind, *name, call, rank, context.id, grade)
         if not places:
-            yield PlaceRow(row.item, row.kind, *name)
-        for number, part in enumerate(row.parts, 1):
-            yield PlaceRow(part, row.kind, *name, of=row.item, part=number)
+            yield PlaceRow(item, kind, *name)
+        for number, part in enumerate(parts, 1):
+            yield PlaceRow(part, kind, *name, of=item, part=number)
