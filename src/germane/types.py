@@ -344,12 +344,6 @@ class Sample(Record, frozen=True, kw_only=True):
         lists = [(call.query or self.query, call.contexts) for call in self.calls or ()]
         return lists if self.contexts is None else [*lists, (self.query, self.contexts)]
 
-    def places(self) -> Iterator[tuple[int, int, Context]]:
-        """Yield (list number, rank, context) for each context of all lists, both counting from 1."""
-        for number, (_, contexts) in enumerate(self.lists(), 1):
-            for rank, context in enumerate(contexts, 1):
-                yield number, rank, context
-
     def retrieved(self) -> Iterator[Context]:
         """Return an iterator over the contexts of all calls and the sample's own contexts."""
         return (context for _, contexts in self.lists() for context in contexts)

@@ -183,14 +183,12 @@ class Working:
         return asked
 
 
-def _items_of(questions: Sequence[AnyQuestion]) -> Iterator[AskedItem]:
+def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
     if isinstance(questions, Passages):  # without making a question of each
-        for item, cell in zip(questions.items, questions.cells, strict=True):
-            yield item, "relevance", *cell, ()
-        return
-    for question in questions:
-        texts = question.judged()
-        yield question.item, question.kind, texts.get("query"), texts.get("passage"), question.parts()
+        cells = zip(questions.items, questions.cells, strict=True)
+        return [(item, "relevance", *cell, ()) for item, cell in cells]
+    texts = ((asked, asked.judged()) for asked in questions)
+    return [(q.item, q.kind, text.get("query"), text.get("passage"), q.parts()) for q, text in texts]
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

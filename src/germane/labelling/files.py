@@ -35,6 +35,7 @@ from germane.tables.labels import (
     dump_label,
     load_label,
     newest_labels,
+    places_of,
     relevance_item,
     scale_ends,
     time_of,
@@ -226,7 +227,7 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
-        places = zip(labelled_contexts(sample), sample.places(), strict=True)
+        places = zip(labelled_contexts(sample), places_of(sample), strict=True)
         for (item, context), (call, rank, _) in places:
             kinds.setdefault(item, "relevance")
             if context.id is not None:

@@ -28,7 +28,7 @@ from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
 from germane.reports.label_draws import fingerprint, pool_of
 from germane.statistics.correction import Design, drawing_order
-from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
+from germane.tables.labels import TAKEN_BACK, UNSURE, Label, places_of, time_of
 from germane.types import FrozenDict, Sample
 
 QueueName: TypeAlias = Literal["random", "targeted"]
@@ -123,7 +123,7 @@ def _add_passages(
 
 def _all_passages(report: ReportData) -> Iterator[LabelTask]:
     for sample in report.samples():
-        for call, rank, context in sample.places():
+        for call, rank, context in places_of(sample):
             if context.text.strip():
                 asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
                 yield _task(sample, asked.item, asked, call=call, rank=rank)

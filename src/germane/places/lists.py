@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from germane.clean import blank
 from germane.encoding import relevance_items
 from germane.errors import InputError
-from germane.tables.labels import LabelBook
+from germane.tables.labels import LabelBook, places_of
 from germane.types import Context, Json, Sample, Scale
 
 __all__ = ["Settings"]
@@ -203,7 +203,7 @@ def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRo
         distinct.setdefault(row[0], row)
     lists = sample.lists()
     of_text: dict[str | None, list[tuple[int, int, Context]]] = {}
-    for place in sample.places() if distinct else ():
+    for place in places_of(sample) if distinct else ():
         of_text.setdefault(place[2].text, []).append(place)
     name, gold = sample.key, sample.qrels or {}
     for item, kind, query, passage, parts in distinct.values():

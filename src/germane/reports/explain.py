@@ -30,7 +30,7 @@ from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, known_measure
 from germane.show.table import Table
 from germane.tables.judgements import GRADED, result_item
-from germane.tables.labels import LabelBook, by_people
+from germane.tables.labels import LabelBook, by_people, places_of
 from germane.tables.scores import Bounds, SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -357,7 +357,7 @@ class Explainer:
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
-        places = zip(labelled_contexts(sample), sample.places(), strict=True)
+        places = zip(labelled_contexts(sample), places_of(sample), strict=True)
         for (item, context), (call, rank, _) in places:
             labels: list[LabelLine] = []
             if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:

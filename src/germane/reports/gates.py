@@ -313,12 +313,10 @@ def _uncorrected(
 ) -> tuple[GateOutcome, str]:
     """Decide a gate on the mean, minimum, maximum or an end of the interval; return the outcome and text."""
     if gate.how not in bounds:
-        if summary.interval is None:
+        if (ends := summary.interval) is None:
             return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
-        end = summary.interval[gate.how == "upper"]
-        words = (
-            f"{_printed_end(gate, summary.interval)} of {interval_in_words(summary.interval)}, {LIKE_THESE}"
-        )
+        end = ends[gate.how == "upper"]
+        words = f"{_printed_end(gate, ends)} of {interval_in_words(ends)}, {LIKE_THESE}"
         words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
         return gate.holds(end, end), words
     low, high = bounds[gate.how]

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, force_setattr
 
 from germane.encoding import relevance_items
 from germane.errors import InputError, SourceLocation
-from germane.types import NOTHING, Json, Sample, freeze
+from germane.types import NOTHING, Context, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -280,6 +280,13 @@ def has_labels(sample: Sample) -> bool:
     return False
 
 
+def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
+    """Yield (list number, rank, context) for each context of all lists of a sample, counting from 1."""
+    for number, (_, contexts) in enumerate(sample.lists(), 1):
+        for rank, context in enumerate(contexts, 1):
+            yield number, rank, context
+
+
 def labels_on(
     sample: Sample, history: Iterable[tuple[str, str]] = (), items_of: Mapping[Any, str] = NOTHING
 ) -> Iterator[Label]:
@@ -291,7 +298,7 @@ def labels_on(
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     name, system = sample.id, sample.system
-    for call, rank, context in sample.places():
+    for call, rank, context in places_of(sample):
         cell = sample.query, context.passage
         if context.grade is not None:
             answer, own = context.grade, scale
