@@ -57,7 +57,8 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
     if json:
         print(clean_json(encode(to_builtins(facts)).decode()))
         return
-    print_lines("\n".join(map(clean, lines_of(facts, max(shutil.get_terminal_size((100, 24)).columns, 60)))))
+    width = shutil.get_terminal_size((100, 24)).columns
+    print_lines("\n".join(map(clean, lines_of(facts, max(width, 60)))))
 
 
 def score(

@@ -186,7 +186,8 @@ class Progress(Callbacks):
             left = f"{minutes}:{seconds:02} left"
         text = ", ".join(filter(None, [f"{done:,} of {about}{total:,}", left, more]))
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], description=what, completed=done, total=total, more=text)
+            task = self._bar.task_ids[0]
+            self._bar.update(task, description=what, completed=done, total=total, more=text)
         elif not self._quiet and now >= self._next:
             self._next = now + _BETWEEN
             say(f"{what}: {text}")

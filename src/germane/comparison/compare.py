@@ -189,7 +189,8 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
     systems = [system for _, system in chosen]
     letters = [chr(ord("A") + number) for number in range(n)]
     both = zip(stems, systems, letters, strict=True)
-    choices = (given, systems, stems, [":".join(filter(None, parts)) or letter for *parts, letter in both])
+    joined = [":".join(filter(None, parts)) or letter for *parts, letter in both]
+    choices = (given, systems, stems, joined)
     return next((names for names in choices if all(names) and len(set(names)) == n), letters)
 
 
@@ -213,11 +214,13 @@ def _differing_judges(
 ) -> list[str]:
     """Return how the judging of paired systems differs; an InputError unless `across_judges`."""
     judged = [name for name in measures if verdicts_of(chain.from_iterable(against), name) != "labels"]
-    differ = list(dict.fromkeys(filter(None, (how_judged(*pair, judged) for pair in against if judged))))
+    words = (how_judged(*pair, judged) for pair in against if judged)
+    differ = list(dict.fromkeys(filter(None, words)))
     if differ and not across_judges:
         problem = f"{differ[0]}: the difference in {judged[0]} may be due to the judge"
         across = option("--across-judges", "across_judges=True")
-        raise InputError(problem, fix=f"judge both systems alike, or split the difference with {across}")
+        fix = f"judge both systems alike, or split the difference with {across}"
+        raise InputError(problem, fix=fix)
     return differ
 
 
@@ -413,4 +416,5 @@ def _best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed:
             value_range=None if span is None else (span[0] - span[1], span[1] - span[0]),
             seed=seed,
         )
-        yield found.replace(system=[first.name, *(pair.b.name for pair in pairs)][found.number], measure=name)
+        names = [first.name, *(pair.b.name for pair in pairs)]
+        yield found.replace(system=names[found.number], measure=name)

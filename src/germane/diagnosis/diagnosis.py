@@ -293,7 +293,8 @@ class _Lists:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
         fields: dict[str, Any] = {"k": None, "dropped": None, **more, "limit": kind != "k", "p_holm": None}
-        return ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers), after
+        row = ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers)
+        return row, after
 
     def gains(self, before: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
         """Yield the queries that gain from reordering or dropping passages, else from retrieving all gold."""

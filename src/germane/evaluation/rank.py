@@ -226,7 +226,8 @@ def ranked_report(
     first, *others = parts
     # merging copies, and one run may have millions of queries
     merged = merge([first, *others]) if others else first
-    return Report.build(merged, {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}, gates=gates)
+    manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
+    return Report.build(merged, manifest, gates=gates)
 
 
 def _checked(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:

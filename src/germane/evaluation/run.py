@@ -238,7 +238,8 @@ class _Run:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
         spec = self.spec
         own = self.share.of_limits(spec) if self.share else spec
-        budget = Budget(own.max_cost, own.max_calls, (spec.max_cost, spec.max_calls) if self.share else None)
+        whole = (spec.max_cost, spec.max_calls) if self.share else None
+        budget = Budget(own.max_cost, own.max_calls, whole)
         self.path, self.existed = folder, folder.exists()
         asks = keeps_answers(self.judge) or spec.first("ledger", "given", "report")[1]
         place = ledger_of(spec, folder) if asks else None
@@ -364,7 +365,8 @@ class _Run:
         if self.share is not None:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
-        report = self.session.report(made, () if self.share else plan.gates, self.callbacks.on_gold, **how)
+        gates = () if self.share else plan.gates
+        report = self.session.report(made, gates, self.callbacks.on_gold, **how)
         if self.share is not None:
             why = over or "this is the report of a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))

@@ -285,7 +285,8 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
         sources = (spec.first("judge", name)[0] for name in ("files", "environment", "config"))
         words = next((name for name in sources if name and mask_urls(name) == words), words)
     if source in {"report", "files"} and "base_url" not in spec.given and spec.base_url:
-        words = " ".join(f"{n.partition('@')[0]}@{spec.base_url}" if ":" in n else n for n in words.split())
+        at_url = (f"{n.partition('@')[0]}@{spec.base_url}" if ":" in n else n for n in words.split())
+        words = " ".join(at_url)
     return words, source == "given" or (words == spec.environment.get("judge") and source != "config")
 
 

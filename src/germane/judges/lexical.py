@@ -94,7 +94,8 @@ def _statements(question: StatementRelevance) -> Json:
     It is relevant if it contains half of the words of the query or of a sentence of the reference (or
     response).
     """
-    targets = [terms(question.query), *map(terms, sentences(question.reference or question.response or ""))]
+    target = question.reference or question.response or ""
+    targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
     for sentence in sentences(question.passage):
         if statement_terms := stems(sentence):

@@ -229,7 +229,8 @@ class LLMJudge(Judge):
         """Return the estimated usage of one request: 4 bytes per token, answers of typical length."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
-        sent = len(self.capabilities.body(render_request(self.fused(questions), self.prompts))) // 4
+        ask = render_request(self.fused(questions), self.prompts)
+        sent = len(self.capabilities.body(ask)) // 4
         back = sum(len(str(question.typical())) for question in questions) // 4
         cost = None if self.price is None else self.price.cost(sent, back)
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)

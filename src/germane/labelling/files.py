@@ -71,7 +71,8 @@ def import_labels(
     for location, row in answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason", "at")}
-        fields = {**texts, "answer": answer, "scale": scale, "guideline": row.get("guideline") or guideline}
+        instructions = row.get("guideline") or guideline
+        fields = {**texts, "answer": answer, "scale": scale, "guideline": instructions}
         labels: list[_Row] = []
         if not (item := row.get("item")):
             labels = [dump_label(label) for label in documents.get(_document(row, location), {}).values()]

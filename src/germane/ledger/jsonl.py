@@ -73,7 +73,8 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
                 continue
             nested = {name: decode(row.pop(name) or "null") for name in ("answer", "usage")}
             rest = decode(row.pop("provenance") or "{}")
-            yield encode({name: value for name, value in (row | nested).items() if value is not None} | rest)
+            fields = {name: value for name, value in (row | nested).items() if value is not None}
+            yield encode(fields | rest)
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:

@@ -402,7 +402,8 @@ class Measure:
                 problem = f"{text!r}: {option!r} is not of the form name=value"
                 raise MeasureError(problem, fix="write NAME(param=value)")
             params[param] = _value(value)
-        measure = cls(name, FrozenDict(params), None if k is None else float(k) if "." in k else int(k))
+        cutoff = None if k is None else float(k) if "." in k else int(k)
+        measure = cls(name, FrozenDict(params), cutoff)
         return measure if lenient else measure.require_cutoff()
 
 

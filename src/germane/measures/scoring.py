@@ -201,7 +201,8 @@ class Block:
             names = [(column.grader.name, str(column.grader.measure)) for column in columns]
             values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
             ids, systems, trials = zip(*map(key_of, self._samples[numbers[0] : numbers[-1] + 1]), strict=True)
-            scores.extend(ScoreTable.of_columns((ids, systems, trials), names, values, noted), distinct=True)
+            made = ScoreTable.of_columns((ids, systems, trials), names, values, noted)
+            scores.extend(made, distinct=True)
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:

@@ -91,7 +91,8 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
         fit = all(question.batched and not prompts.of(question).pieces for question in request.questions)
-        groups.setdefault(request.like() if fit and request.text else (number,), []).append(request)
+        key = request.like() if fit and request.text else (number,)
+        groups.setdefault(key, []).append(request)
     for group in groups.values():
         group.sort(key=_shuffle)  # else each batch would contain passages with neighbouring ranks
         long = 0 if group[0].inputs else sum(len(request.about) for request in group)

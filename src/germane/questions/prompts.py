@@ -143,7 +143,8 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
     system = fragment("frame") if own.system is None else own.system
-    return Prompt(own.text, fingerprint(system, own.text), _cut(own.text, own.variables, framed=True), system)
+    pieces = _cut(own.text, own.variables, framed=True)
+    return Prompt(own.text, fingerprint(system, own.text), pieces, system)
 
 
 @cache

@@ -221,7 +221,8 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     body += _line(_up(float(change.mean()), ends), "mean", stroke_width=1.5, stroke_dasharray="6 3")
     up, down = (comparison.wins, comparison.losses) if higher else (comparison.losses, comparison.wins)
     words += f" over {counted(comparison.n, 'query')}; {up} up, {comparison.ties} the same, {down} down"
-    return Chart(f"Difference per query, {name}" + (f", {system}" if system else ""), words, body, words)
+    title = f"Difference per query, {name}" + (f", {system}" if system else "")
+    return Chart(title, words, body, words)
 
 
 def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:

@@ -198,7 +198,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             fault = status if fold(status) in FAILED else ""
         if not sample:
             problem = f"this row has no value in the column {roles['case']}, which holds the ids of the cases"
-            raise InputError(problem, fix="write the id of the case in every row", place=where)
+            fix = "write the id of the case in every row"
+            raise InputError(problem, fix=fix, place=where)
         trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
         system, cluster, query = (_cell(row, roles[role]) for role in ("system", "cluster", "query"))
         identity = sample, trial, system, cluster, query
@@ -247,7 +248,8 @@ def _text(value: Any) -> str:
 def _trial(value: Any, where: SourceLocation) -> int:
     number = number_in(value) if value is not None else None
     if number is None or not 0 <= number < _MOST_TRIALS or number != int(number):
-        raise InputError(f"the trial is {value!r}, not a whole number", fix="write 0, 1, 2, ...", place=where)
+        fix = "write 0, 1, 2, ..."
+        raise InputError(f"the trial is {value!r}, not a whole number", fix=fix, place=where)
     return int(number)
 
 
@@ -381,7 +383,8 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
     fields = _fields(first)
     if len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"}):
         return printed_results(lines, name)
-    table = named_rows((text for _, text in lines), "\t" if "\t" in first and "," not in first else ",", name)
+    delimiter = "\t" if "\t" in first and "," not in first else ","
+    table = named_rows((text for _, text in lines), delimiter, name)
     return table_results([(SourceLocation(name, lines[(at.line or 1) - 1][0]), row) for at, row in table])
 
 

@@ -195,9 +195,8 @@ def _gold(value: Json) -> Json:
 
 def _metadata(value: Json) -> Json:
     """Return a mapping with its keys as strings; return any other value as {"metadata": value}."""
-    return {
-        str(key): it for key, it in (value if isinstance(value, Mapping) else {"metadata": value}).items()
-    }
+    fields = value if isinstance(value, Mapping) else {"metadata": value}
+    return {str(key): inner for key, inner in fields.items()}
 
 
 def _offset(value: Json) -> int:

@@ -38,19 +38,16 @@ def records(source: Any) -> Iterator[Any]:
         what = f"one mapping with the keys {some_of(keys, 5)}" if keys else "one sample"
         fix = f"{LIST}; of a data set give one split, of columns pandas.DataFrame(columns)"
         raise InputError(f"the samples are given as {what}, not as a list of samples", fix=fix)
-    elif not hasattr(source, "__len__") and (
-        hasattr(source, "model_dump") or not isinstance(source, Iterable)
+    elif (
+        isinstance(source, bytes)
+        or not isinstance(source, Iterable)
+        or (hasattr(source, "model_dump") and not hasattr(source, "__len__"))  # one sample, by its fields
     ):
         problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
         raise InputError(problem, fix=LIST)
     kind = dict if rows is source else TableRow
     found = (row if isinstance(row, Mapping) else fields_of(row) or row for row in rows)
     return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in found)
-
-
-def _is_model(value: Any) -> bool:
-    """Return True for a pydantic model, which iterates over its fields, unless it is a collection."""
-    return hasattr(value, "model_dump") and not hasattr(value, "__getitem__")
 
 
 def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:

@@ -204,7 +204,8 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
                 wrong.fix = f"write samples: {need}"
         return
     field = str(wrong.path[0])
-    wrong.path = ({name: key for key, name, _ in plan.fields}.get(field, field), *wrong.path[1:])
+    names = {name: key for key, name, _ in plan.fields}
+    wrong.path = (names.get(field, field), *wrong.path[1:])
     example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
     if len(wrong.path) == 1 and example is not None:
         wrong.fix = f"write {encode(example).decode()}"

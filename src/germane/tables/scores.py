@@ -157,7 +157,8 @@ class ScoreTable:
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct or not self.ids:
             samples = np.arange(len(other.ids), dtype=np.int32) + len(self.ids)
-            self._add_samples(other.ids, map(list(other._systems).__getitem__, other._system), other._trial)
+            systems = map(list(other._systems).__getitem__, other._system)
+            self._add_samples(other.ids, systems, other._trial)
             self._numbers = None
         else:
             samples = np.array([self._number_of(key) for key in other.samples], dtype=np.int32)

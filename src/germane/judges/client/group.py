@@ -207,4 +207,5 @@ class GroupCall(CallState):
             return None, note
         if not (isinstance(problem, Miscounted | Unended) or got.problem):
             capabilities.schema_ignored()
-        return problem, ("" if isinstance(problem, Unended) else got.text[:_SHOWN], str(problem)[:_PROBLEM])
+        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
+        return problem, (text, str(problem)[:_PROBLEM])

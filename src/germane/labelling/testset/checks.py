@@ -72,7 +72,8 @@ class ValidationDocument(Line, kw_only=True):
 def check_test_set(data: TestSet) -> list[SetCheck]:
     """Return the results of all checks of a test set: duplicates, leaks, gold, classes and width."""
     queries = data.queries
-    groups = repeated(queries, known={word for text in data.texts.values() for word in words(text)})
+    known = {word for text in data.texts.values() for word in words(text)}
+    groups = repeated(queries, known=known)
     checks = [_duplicates(queries, groups), _leaks(data), _one_system(data), _dead(data), _classes(queries)]
     return [*checks, _width(queries, groups)]
 

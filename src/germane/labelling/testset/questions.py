@@ -77,7 +77,8 @@ def overlaps(
         needed = {stem: term for stem, term in terms(text).items() if uses[stem] <= most} or terms(text)
         run: Words = ()
         for passage in gold:
-            found = SequenceMatcher(None, listed, words(passage), autojunk=False).find_longest_match()
+            matcher = SequenceMatcher(None, listed, words(passage), autojunk=False)
+            found = matcher.find_longest_match()
             run = tuple(listed[found.a : found.a + found.size]) if found.size > len(run) else run
         share = max((coverage(needed, stems(passage)) for passage in gold), default=0.0)
         content.append(needed)

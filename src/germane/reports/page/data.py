@@ -327,7 +327,8 @@ def _rounded(value: float | None) -> float | None:
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
     report, ids = excerpt.report, excerpt.report.case_scores.numbers
-    baseline = _cut(whole, {key for key in whole.tables.scores.samples if key[0] in ids}, whole.summaries)
+    keys = {key for key in whole.tables.scores.samples if key[0] in ids}
+    baseline = _cut(whole, keys, whole.summaries)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
