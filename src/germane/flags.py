@@ -388,14 +388,11 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
     return flags
 
 
-def borrowed(verb: str, owner: str, *spellings: str, unset: bool = False) -> list[Flag]:
-    """Return copies of some flags of the built-in verb `owner`, for use in an add-on's verb `verb`.
-
-    `spellings` are the long spellings of the flags. `unset` is as in `Flag`.
-    """
+def borrowed(verb: str, *spellings: str, unset: bool = False) -> list[Flag]:
+    """Return copies of flags of `run`, by long spelling, for an add-on's verb; `unset` is as in `Flag`."""
     copies = []
     for flag in FLAGS:
-        if owner in flag.verbs.split(",") and flag.long in spellings:
-            text = f"{flag.help} {(flag.also or {}).get(owner, '')}".rstrip()
+        if "run" in flag.verbs.split(",") and flag.long in spellings:
+            text = f"{flag.help} {(flag.also or {}).get('run', '')}".rstrip()
             copies.append(flag._replace(verbs=verb, help=text, setting=(), also=None, unset=unset))
     return copies

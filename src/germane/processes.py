@@ -15,13 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from germane.samples.files import check_trusted
 
-__all__ = ["MAX_STDOUT", "Finished", "child_environment", "in_thread", "run_program", "submitted"]
+__all__ = ["MAX_STDOUT", "Program", "child_environment", "in_thread", "run_program", "submitted"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -34,37 +33,26 @@ A child that has left the program's process group may hold them open.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """The exit code and output of a finished program.
+class Program(asyncio.SubprocessProtocol):
+    """A program that runs or, as the result of `run_program`, has ended, with its output so far.
 
     `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` is
     True, which means that the program printed more than 1 MB and was killed. `stderr` is the last 64 kB. `ms`
     is the duration in milliseconds.
     """
 
-    code: int
-    stdout: bytes
-    stderr: bytes
-    ms: float
-    timed_out: bool = False
-    flooded: bool = False
-
-    def tail(self, characters: int) -> str:
-        """Return the last `characters` characters of stderr as text."""
-        return self.stderr.decode("utf-8", "replace").strip()[-characters:]
-
-
-class _Program(asyncio.SubprocessProtocol):
-    """An asyncio protocol that collects a program's output and reports when the program has ended."""
-
     _transport: asyncio.SubprocessTransport
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.exited, self.closed = loop.create_future(), loop.create_future()
-        self.out, self.err = bytearray(), bytearray()
-        self.flooded = False
+        self.stdout = self.stderr = b""
+        self.code, self.ms = 0, 0.0
+        self.timed_out = self.flooded = False
+
+    def tail(self, characters: int) -> str:
+        """Return the last `characters` characters of stderr as text."""
+        return self.stderr.decode("utf-8", "replace").strip()[-characters:]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport of the process that has started, so that `kill` can reach it."""
@@ -73,11 +61,10 @@ class _Program(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Collect bytes of stdout or stderr. Kill the program after more than 1 MB of stdout."""
         if fd == 2:
-            self.err += data
-            del self.err[:-KEPT_STDERR]
+            self.stderr = (self.stderr + data)[-KEPT_STDERR:]
         elif not self.flooded:
-            self.out += data
-            self.flooded = len(self.out) > MAX_STDOUT
+            self.stdout += data
+            self.flooded = len(self.stdout) > MAX_STDOUT
             if self.flooded:
                 self.kill()
 
@@ -100,8 +87,8 @@ class _Program(asyncio.SubprocessProtocol):
 
 async def run_program(
     argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
-) -> Finished:
-    """Run a program for at most `seconds`, and return its exit code and output.
+) -> Program:
+    """Run a program for at most `seconds`, and return it with its exit code and output.
 
     The program runs in its own process group. The whole group is killed when the program ends, runs out of
     time or prints more than 1 MB, or when the call is cancelled. A child that starts its own session
@@ -112,7 +99,7 @@ async def run_program(
     check_trusted(f"the program {argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
     transport, program = await asyncio.get_running_loop().subprocess_exec(
-        _Program, *argv, cwd=cwd, env=dict(env), start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe
+        Program, *argv, cwd=cwd, env=dict(env), start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe
     )
     feed = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
     feed.write(stdin)
@@ -126,10 +113,9 @@ async def run_program(
             program.kill()
         await program.exited
         transport.close()
-    code = transport.get_returncode()
-    assert code is not None
-    out, err, ms = bytes(program.out), bytes(program.err), (time.monotonic() - started) * 1000
-    return Finished(code=code, stdout=out, stderr=err, ms=ms, timed_out=not ended, flooded=program.flooded)
+    program.code = cast("int", transport.get_returncode())
+    program.ms, program.timed_out = (time.monotonic() - started) * 1000, not ended
+    return program
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,11 +6,11 @@ from itertools import islice
 
 import pytest
 
-from germane.evaluation.session import evaluate_jobs
+from germane.evaluation.session import Session, evaluate_jobs
 from germane.folder.tables import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, Spent, manifest_of
+from germane.judging.spending import Budget
 from germane.measures.declaration import graders_of, parse_measures
 from germane.measures.scoring import Job
 from germane.places.lists import Settings
@@ -73,7 +73,7 @@ def test_one_part_and_many_are_equal(jobs: list[Job], size: int) -> None:
     assert merged.notes == whole.notes
     assert merged.graders == whole.graders
     assert {one.key for one in merged.judgements} == {one.key for one in whole.judgements}
-    manifest = manifest_of(Settings(), LexicalJudge(), Spent())
+    manifest = Session(LexicalJudge(), Settings()).manifest()
     found, expected = Report.build(merged, manifest), Report.build(whole, manifest)
     assert found.summaries == expected.summaries
 

@@ -6,12 +6,11 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.evaluation.session import evaluate_jobs
+from germane.evaluation.session import Session, evaluate_jobs
 from germane.folder.tables import BlockRows
 from germane.graders.specs import MeasureGrader
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
-from germane.judging.spending import Spent, manifest_of
 from germane.measures import Measure
 from germane.measures.declaration import Grader
 from germane.measures.scoring import Job
@@ -66,7 +65,7 @@ def test_required():
         async with Asker(None) as asker:
             jobs = (Job(sample=sample, graders=(grader,)) for sample in samples)
             part = await evaluate_jobs(jobs, asker.lookup, BlockRows(), ask=asker.judge)
-        return Report.build(part, manifest_of(Settings(), None, Spent()))
+        return Report.build(part, Session(None, Settings()).manifest())
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0
     report = run_coroutine(run(SAMPLES))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from msgspec import structs
 
 from germane.clean import counted, mask_urls
-from germane.encoding import batched
+from germane.encoding import batched, now
 from germane.errors import InputError
 from germane.folder.files import (
     EARLIER,
@@ -35,7 +35,7 @@ from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, LabelsJudge, members_of
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
+from germane.judging.spending import Budget, Spent, UsageLog
 from germane.measures.scoring import Block, Job
 from germane.places.lists import AskedItem, Settings, places_asked, turns
 from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
@@ -47,6 +47,7 @@ from germane.reports.report import Report
 from germane.tables.labels import labels_on
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets
 from germane.types import Json
+from germane.version import __version__
 
 __all__ = ["Session", "keeps_answers", "open_ledger"]
 
@@ -288,8 +289,17 @@ class Session:
                 remove_ledger(self._own_ledger)
 
     def manifest(self, made: Mapping[str, Json] = _NOTHING) -> dict[str, Json]:
-        """Return the manifest's entries on the judge and its usage in all sessions, and those in `made`."""
-        entries = manifest_of(self.settings, self.judge, self.spent)
+        """Return the manifest's entries on the judge, its usage in all sessions, the settings, and `made`."""
+        judge, settings = self.judge, self.settings
+        named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
+        if judge is not None:
+            named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
+        entries: dict[str, Json] = {
+            "germane": __version__,
+            "created": now(),
+            "judge": named | self.spent.as_json(),
+            "settings": {name: getattr(settings, name) for name in ("against", "scale", "rubric")},
+        }
         if self.writer is not None and keeps_answers(self.judge):
             entries["sessions"] = self.usage_log.sessions
         return entries | dict(made)

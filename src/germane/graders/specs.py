@@ -254,7 +254,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
     """
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
-    measure = measure_named(text, where.folder, lenient=True)
+    measure = measure_named(text, where.folder)
     if measure.definition.family == "graded":  # a grader of an installed package
         raise InputError(f"{text} is a grader, not a measure", fix=f"list it under graders, as type: {text}")
     options: dict[str, Any] = {}
@@ -267,10 +267,10 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
     return (measure if k is None else measure @ k.json()).require_cutoff(), node
 
 
-def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
+def measure_named(text: str, folder: Path | None = None) -> Measure:
     """Return the measure called `text`, as `find_measure` does; an error may suggest a similar name."""
     try:
-        return find_measure(text, folder, lenient=lenient)
+        return find_measure(text, folder, lenient=True)
     except InputError as wrong:
         error = wrong
     if not error.problem.startswith("unknown measure"):

@@ -113,7 +113,8 @@ class LLMJudge(Judge):
         self.name, self.prompts, self.retry = self.service.name, Prompts(prompts), retry or RetryPolicy()
         # a token limit among the parameters replaces max_output_tokens; its name there is the first to be tried
         self._limits = {name: own.pop(name) for name in LIMIT_NAMES if type(own.get(name)) is int}
-        self._parameters, self._max_tokens, self._in_flight = own, max_output_tokens, concurrency
+        self._parameters, self._max_tokens = own, max_output_tokens
+        self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
         # a few more groups than requests in flight, so that the next request can always be sent at once
         self.concurrency = (concurrency or MOST) + max(2, (concurrency or MOST) // 8)
         self.fuse, self._batch = reading == "fused", batch
@@ -138,11 +139,6 @@ class LLMJudge(Judge):
             return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]
         except Invalid as invalid:
             raise invalid.under("parameters").error(None) from None
-
-    @cached_property
-    def requests(self) -> AdaptiveConcurrency:
-        """The number of requests that may be in flight."""
-        return AdaptiveConcurrency(self._in_flight or MOST, None if self._in_flight else START)
 
     @cached_property
     def capabilities(self) -> ModelCapabilities:

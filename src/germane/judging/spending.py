@@ -12,16 +12,14 @@ from typing import IO, Any
 
 from msgspec import Struct, convert, structs
 
-from germane.clean import counted, mask_urls
+from germane.clean import counted
 from germane.encoding import decode, encode, now
 from germane.errors import InputError, LimitReached, option
 from germane.folder.files import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
-from germane.places.lists import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
-from germane.version import __version__
 
 __all__ = ["Budget", "UsageLog", "check_price"]
 
@@ -81,22 +79,6 @@ class Spent(Struct):
             "estimated": self.estimated > 0,
             "cost_usd": self.cost,
         }
-
-
-def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the first entries of a manifest: germane's version, the date, the judge, the settings.
-
-    Of the judge, that is its name, its identity with masked URLs, and its cost.
-    """
-    named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
-    if judge is not None:
-        named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
-    return {
-        "germane": __version__,
-        "created": now(),
-        "judge": named | spent.as_json(),
-        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
-    }
 
 
 _OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")

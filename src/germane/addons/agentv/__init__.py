@@ -48,7 +48,7 @@ ADDON = Addon(
         Flag("MEASURE", "grade", MEASURES, "Compute this measure, e.g. context_precision@5.", name="measure"),
         Flag("--judge", "grade", JUDGE,
              "Use this judge: people's labels (labels), word overlap (lexical) or a model (PROVIDER:MODEL)."),
-        *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--no-cache"),
+        *borrowed("grade", "--base-url", "--against", "--scale", "--ledger", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},
     writers={"index.jsonl": f"{_HERE}.results:index_rows"},

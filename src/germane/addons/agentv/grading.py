@@ -217,7 +217,7 @@ def grade_stdin(
         fix = 'send {"question": ..., "candidate_answer": ...}'
         raise InputError("stdin must hold one JSON object", fix=fix)
     sample, note, options = _read(document, document, Notices(lambda notice: say(f"warning: {notice}")))
-    chosen = measure_named(measure, lenient=True)
+    chosen = measure_named(measure)
     if chosen.definition.family == "graded":
         fix = "name a measure; germane measures lists them"
         raise InputError(f"{chosen} is a grader of eval files, not a measure", fix=fix)

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias
 from germane.addons.agentv.graders.code_grader import ScriptGrade, TextCompletion
 from germane.errors import AnswerError, GermaneError
 from germane.judges import LocalJudge, Reply
-from germane.processes import MAX_STDOUT, Finished, child_environment, run_program
+from germane.processes import MAX_STDOUT, Program, child_environment, run_program
 from germane.questions import AnyQuestion
 from germane.questions.asking import Answer, Unanswered
 from germane.samples.strictjson import JsonFault, parse_strict_json
@@ -252,7 +252,7 @@ async def _run(question: ScriptGrade, own: Mapping[str, str]) -> Reply:
     return Reply(payload=payload, ms=ms, provenance=provenance)
 
 
-def _failure(question: ScriptGrade, command: str, finished: Finished) -> str:
+def _failure(question: ScriptGrade, command: str, finished: Program) -> str:
     """Return why a program that ended has failed, or "" if it has not."""
     if finished.timed_out:
         return f"`{command}` was stopped after {question.timeout:g} s{_printed(finished)}"
@@ -269,7 +269,7 @@ def _failure(question: ScriptGrade, command: str, finished: Finished) -> str:
     return f"`{command}` ended with exit code {finished.code} ({hint}){printed}"
 
 
-def _printed(finished: Finished) -> str:
+def _printed(finished: Program) -> str:
     """Return the end of a program's stderr and stdout for an error message, or "" if both are empty."""
     stdout = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     ends = {"stderr": finished.tail(TAIL), "stdout": stdout}

@@ -21,9 +21,9 @@ ADDON = Addon(
         Flag("--later", "run", MONEY, "Use the provider's batch API, at half price: send the batches and exit; --resume REPORT --later fetches the answers.", bool, holds="command"),
         Flag("PATH...", "questions", DATA, "Read eval files, samples, folders of them, or a report with unanswered questions.", name="paths"),
         Flag("FILE...", "answers", DATA, "Read the engine's answers (JSON Lines).", Path, name="files"),
-        *borrowed("questions", "run", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
+        *borrowed("questions", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
         Flag("--seed", "questions", DATA, "Set the --sample seed.", int, value="N", default=0, unset=True),
         Flag("-o --output", "questions", OUTPUT, "Write the requests to this file (JSON Lines).", Path, value="FILE", required=True, at_url="refused"),
-        *borrowed("answers", "run", "--ledger", "--json"),
+        *borrowed("answers", "--ledger", "--json"),
     ],
 )  # fmt: skip

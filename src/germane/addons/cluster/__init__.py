@@ -25,6 +25,6 @@ ADDON = Addon(
         Flag("DIR...", "merge", DATA, "Read the report folders of all parts, written by `germane run --part 3/16 -o DIR`.", Path, name="folders", at_url="kept"),
         Flag("-o --output", "merge", OUTPUT, "Write the report to a new folder, and also to files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
         Flag("--force", "merge", OUTPUT, "Overwrite the report of another evaluation in the -o folder.", bool),
-        *borrowed("merge", "run", "--json", "--verbose", "--quiet"),
+        *borrowed("merge", "--json", "--verbose", "--quiet"),
     ],
 )  # fmt: skip

@@ -35,7 +35,7 @@ ADDON = Addon(
         Flag("--drop-bad", "label", OUTPUT, "Rewrite samples.jsonl of a drafted test set without the questions labelled as bad.", bool),
         Flag("--max-cost", "draft", MONEY, "Stop before the models cost more than this; repeat the command to continue.", float, value="USD", least=0),
         Flag("--max-calls", "draft", MONEY, "Stop after N calls of the models; repeat the command to continue.", int, value="N", least=0),
-        *borrowed("draft", "run", "--targets", "--base-url", "--header", "--model-parameter", "--temperature", "--rpm", "--tpm", "--timeout",
+        *borrowed("draft", "--targets", "--base-url", "--header", "--model-parameter", "--temperature", "--rpm", "--tpm", "--timeout",
                   "--jobs", "--price", "--ledger", "--replay", "--no-cache", "--json"),
     ],
 )  # fmt: skip
