@@ -59,7 +59,7 @@ from germane.judges import Judge, Reply
 from germane.measures import ask, measure
 from germane.questions import PayloadModel, Question, YesNo
 from germane.ledger.sqlite import SQLiteLedger
-from germane.questions.question import Wording
+from germane.questions.prompts import worded
 from germane.targets import Target
 from germane.evalfiles.model import read_model
 from germane.yamltext import node_of
@@ -96,7 +96,7 @@ class Polite(Question[bool]):
     query: str
     @property
     def wording(self):
-        return Wording("Is it polite? {{query}}", frozenset({"query"}))
+        return worded("Is it polite? {{query}}", frozenset({"query"}))
     def answer(self, payload):
         return payload.polite
     def typical(self):

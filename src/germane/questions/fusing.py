@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from germane.errors import AnswerError
-from germane.questions.prompts import OF_AUTHOR, Prompts, fragment, section_order, show, tag_code
+from germane.questions.prompts import OF_AUTHOR, Prompts, fill, fragment, section_order, show, tag_code
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
@@ -191,7 +191,7 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
     template = prompts.of(first.questions[0])
     if template.pieces:
         system = fragment("frame") if template.system is None else template.system
-        user = template.fill(first.questions[0].inputs())
+        user = fill(template, first.questions[0].inputs())
     else:
         system = _instructions(first, prompts)
         user = _sections({**first.inputs, **({first.text: first.about} if first.text else {})})

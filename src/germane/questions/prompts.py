@@ -14,17 +14,17 @@ import json
 import re
 import secrets
 from collections.abc import Container, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, SourceLocation
-from germane.questions.question import AnyQuestion, Wording, known_kinds
+from germane.questions.question import AnyQuestion, Prompt, known_kinds
 from germane.samples.files import location_in
 from germane.types import Json
 
-__all__ = ["variables_in"]
+__all__ = ["variables_in", "worded"]
 
 FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")
@@ -69,24 +69,15 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
     return tuple(pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """The prompt of one kind of question: instructions, or a template in which the inputs are inserted."""
-
-    text: str
-    hash: str
-    pieces: tuple[str, ...] = ()  # if the prompt is a template: text and variable names, alternating
-    system: str | None = None  # the system prompt to use with it; None for the usual one
-
-    def fill(self, inputs: Mapping[str, Json]) -> str:
-        """Return the template with each variable replaced by its input, or by "(none)" if it has no input."""
-        texts, names = self.pieces[::2], self.pieces[1::2]
-        tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value must not close the template's own tags
-        code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
-        fields = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
-        fields[_MARK] = f"-{code}"
-        values = [fields.get(name, NONE) for name in names]
-        return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
+def fill(prompt: Prompt, inputs: Mapping[str, Json]) -> str:
+    """Return a template with each variable replaced by its input, or by "(none)" if it has no input."""
+    texts, names = prompt.pieces[::2], prompt.pieces[1::2]
+    tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value must not close the template's own tags
+    code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
+    fields = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
+    fields[_MARK] = f"-{code}"
+    values = [fields.get(name, NONE) for name in names]
+    return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
@@ -141,10 +132,15 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 
 
 @lru_cache(256)
-def _worded(own: Wording) -> Prompt:
-    system = fragment("frame") if own.system is None else own.system
-    pieces = _cut(own.text, own.variables, framed=True)
-    return Prompt(own.text, fingerprint(system, own.text), pieces, system)
+def worded(text: str, variables: frozenset[str] = frozenset(), system: str | None = None) -> Prompt:
+    """Return the prompt that a question contains itself, in place of a prompt file.
+
+    In the template `text`, `{{name}}` is replaced if the name is in `variables`, and left unchanged
+    otherwise. If `system` is None, the usual system prompt is used.
+    """
+    system = fragment("frame") if system is None else system
+    pieces = _cut(text, variables, framed=True)
+    return Prompt(text, fingerprint(system, text), pieces, system)
 
 
 @cache
@@ -161,9 +157,9 @@ class Prompts(dict[str, Prompt]):
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
 
     def of(self, question: AnyQuestion) -> Prompt:
-        """Return the prompt of a question, from its own Wording if it contains one, else from its kind."""
+        """Return the prompt of a question: its own if it contains one, else that of its kind."""
         if (own := question.wording) is not None:
-            return _worded(own)
+            return own
         if (name := question.prompt) not in self:
             # the type that the prompt is named after, and no subclass of it, decides on the hash
             kinds: list[Any] = [kind for kind in reversed(type(question).__mro__) if "kind" in vars(kind)]

@@ -17,7 +17,7 @@ from germane.encoding import canonical, digest
 from germane.errors import AnswerError, Miscounted
 from germane.types import Json
 
-__all__ = ["Vote", "Wording", "known_kinds"]
+__all__ = ["Prompt", "Vote", "known_kinds"]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Wording(NamedTuple):
-    """A prompt that a question contains itself, in place of a prompt file.
-
-    In the template `text`, `{{name}}` is replaced if the name is in `variables`, and left unchanged
-    otherwise. If `system` is None, the usual system prompt is used.
-    """
+class Prompt(NamedTuple):
+    """The prompt of a question: instructions, or a template in which the inputs are inserted."""
 
     text: str
-    variables: frozenset[str] = frozenset()
-    system: str | None = None
+    hash: str
+    pieces: tuple[str, ...] = ()  # if the prompt is a template: text and variable names, alternating
+    system: str | None = None  # the system prompt to use with it; None for the usual one
 
 
 class Vote(NamedTuple):
@@ -82,8 +79,8 @@ class Question(ABC, Generic[A]):
         return self.kind
 
     @property
-    def wording(self) -> Wording | None:
-        """The prompt that the question contains itself; None if it uses a prompt file."""
+    def wording(self) -> Prompt | None:
+        """The question's own prompt, made by `prompts.worded`; None if it uses a prompt file."""
         return None
 
     @property

@@ -17,7 +17,8 @@ from pydantic import BeforeValidator, Field, StrictStr
 from germane.addons.draft.passages import is_unspaced, terms
 from germane.questions import PayloadModel, Question, Reason, Sufficiency, YesNo
 from germane.questions.payload import Limits
-from germane.questions.question import Wording
+from germane.questions.prompts import worded
+from germane.questions.question import Prompt
 from germane.questions.text import folded, stem, words
 from germane.types import Json
 
@@ -87,9 +88,9 @@ class Draft(Question[DraftPayload]):
     seed: int = 0
 
     @property
-    def wording(self) -> Wording:
+    def wording(self) -> Prompt:
         """The template of the prompt, and the names of the fields that it shows."""
-        return Wording(_WRITE, frozenset((*self.item_fields, *self.context_fields)))
+        return worded(_WRITE, frozenset((*self.item_fields, *self.context_fields)))
 
     def settings(self) -> dict[str, str]:
         """Return the seed, which is part of the stored answer's key, so that another seed asks again."""
@@ -129,9 +130,9 @@ class Standalone(Question[Alone]):
     query: str
 
     @property
-    def wording(self) -> Wording:
+    def wording(self) -> Prompt:
         """The template of the prompt, which shows the question without a passage."""
-        return Wording(_ALONE, frozenset(("query",)), _SYSTEM)
+        return worded(_ALONE, frozenset(("query",)), _SYSTEM)
 
     def limits(self) -> Limits:
         """Return limits that leave room for three short strings."""

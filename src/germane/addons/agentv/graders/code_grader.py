@@ -26,7 +26,8 @@ from germane.evalfiles.model import (
 from germane.graders import CaseGrader, Command, GraderResult
 from germane.measures import ask
 from germane.questions import PayloadModel, Program, Question
-from germane.questions.question import Wording
+from germane.questions.prompts import worded
+from germane.questions.question import Prompt
 from germane.types import FrozenDict, Json, freeze
 
 
@@ -166,9 +167,9 @@ class TextCompletion(Question[str]):
     system: str = ""
 
     @property
-    def wording(self) -> Wording:
+    def wording(self) -> Prompt:
         """The prompt, with the script's system prompt or a default one."""
-        return Wording(self.text, system=self.system or PLAIN)
+        return worded(self.text, system=self.system or PLAIN)
 
     def answer(self, payload: CompletionPayload) -> str:
         """Return the text of the model's answer, unchanged."""

@@ -21,8 +21,8 @@ from germane.graders import CaseGrader, GraderResult, Number
 from germane.measures import ask
 from germane.questions import PayloadModel, Program, Question, Reason, Text, YesNo
 from germane.questions.payload import Limits
-from germane.questions.prompts import variables_in
-from germane.questions.question import Wording
+from germane.questions.prompts import variables_in, worded
+from germane.questions.question import Prompt
 from germane.samples.files import check_readable
 from germane.types import FrozenDict, Json
 
@@ -52,9 +52,9 @@ class Templated(Question[A], Generic[A]):
     values: FrozenDict
 
     @property
-    def wording(self) -> Wording:
+    def wording(self) -> Prompt:
         """The template, and the names of its variables."""
-        return Wording(self.template, frozenset(self.values))
+        return worded(self.template, frozenset(self.values))
 
     @property
     def about(self) -> str:
