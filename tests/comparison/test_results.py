@@ -3,7 +3,7 @@
 import csv
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +296,20 @@ def test_a_row_named_like_a_mean_is_left_out_with_a_note(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("ids", "noted"), [("12", True), ("012", True), (("q1", "q2"), False), ("21", True), ("13", False)]
+)
+def test_numbers_without_questions_are_noted(tmp_path: Path, ids: Sequence[str], noted: bool) -> None:
+    """They may count the rows of two files in different orders."""
+    (file := tmp_path / "a.csv").write_text("\n".join(["id,RR", *(f"{name},1" for name in ids)]))
+    (asked := tmp_path / "b.csv").write_text(
+        "\n".join(["id,query,RR", *(f"{name},is it {name}?,1" for name in ids)])
+    )
+    note = "cases are paired by number, without questions to check that by: give ids, or a column query"
+    assert any(note in text for text in compare(file, asked).notes) == noted
+    assert not any(note in text for text in compare(asked, asked).notes)
+
+
 @pytest.mark.parametrize("name", ["query", "Question", "user_input"])
 def test_ids_of_other_questions_are_noted(tmp_path: Path, name: str) -> None:
     """As between reports; numbers of lines are paired by the question."""
@@ -328,7 +342,7 @@ def test_usual_assertions_and_scorers_are_no_unknown_measures(tmp_path: Path) ->
     """Those of promptfoo and Inspect whose scores are 0 to 1: nothing is guessed, so nothing is noted."""
     names = ("icontains", "contains-any", "llm-rubric", "factuality", "exact", "model_graded_qa")
     (file := tmp_path / "a.csv").write_text(
-        table([{"id": n, **dict.fromkeys(names, n % 2)} for n in range(12)])
+        table([{"id": f"q{n}", **dict.fromkeys(names, n % 2)} for n in range(12)])
     )
     assert compare(file, file, names=("a", "b")).notes == ()
 
@@ -338,7 +352,7 @@ def test_direction_and_range_are_known_guessed_or_given(tmp_path: Path) -> None:
     for name, more in (("a", 0), ("b", 1)):
         rows = [
             {
-                "id": n,
+                "id": f"q{n}",
                 "latency_ms": 90 + n % 7 - more * (n % 3),
                 "helpfulness": 1 + n % 4 + more * (n % 3 > 0),
             }

@@ -184,6 +184,8 @@ def test_a_useless_response_says_what_was_wrong(
     [
         ("    body: {q: '{{query}}'}\n", "a target has no url; write url: https://host/search"),
         ("    url: URL/search\n", "does not send the query"),
+        ('    url: URL/search\n    body: {q: "{PROMPT}"}\n', "does not send the query"),
+        ('    url: URL/search\n    body: {q: "{{question}}", n: "{{trial}}"}\n', "does not send the query"),
         (
             "    url: 'URL/{{id}}'\n    contexts: hits.0\n",
             "contexts is 'hits.0', not a JSON pointer; write /hits/0",

@@ -179,8 +179,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
 )
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
     """1 if the contexts together suffice to answer the query, else 0. Needs no reference."""
-    contexts = contexts_of(sample)
-    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
+    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts_of(sample)), turns(sample)))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
     return proportion([item], what="sufficient to answer", lacking="not sufficient")
 
@@ -316,8 +315,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     match=fuzzy, similar spellings and partial names ("Curie", "Marie Curie") are equal too if they contain
     the same digits.
     """
-    contexts = contexts_of(sample)
-    texts, history = [sample.reference or "", *texts_of(contexts)], turns(sample)
+    texts, history = [sample.reference or "", *texts_of(contexts_of(sample))], turns(sample)
     of_reference, *of_contexts = yield from ask_all(Entities(sample.query, text, history) for text in texts)
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)

@@ -25,7 +25,7 @@ from germane.types import Json
 if TYPE_CHECKING:
     import httpx2
 
-_SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
+_SLOT = re.compile(r"\{\{\s*(query|id|history|metadata)\s*[.}]")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TAIL = 300
 _PAUSE = 0.5
@@ -80,7 +80,7 @@ class HttpTarget(Target):
 
     @model_validator(mode="after")
     def _with_question(self) -> Self:
-        if self.body is None and not _SLOT.search(self.url):
+        if not _SLOT.search(self.url + json.dumps(self.body, default=str)):
             fix = 'write body: {question: "{{query}}"}, or {{query}} in the url'
             raise Invalid("does not send the query", fix)
         return self

@@ -283,3 +283,13 @@ def test_the_requests_themselves_are_no_answers(server: ModelServer) -> None:
     assert (done.code, found["requests"]) == (3, 0)
     assert set(found["failed"].values()) == {"the line has no response"}
     assert asked()["requests"] == first["requests"]
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.PARQUET"])
+def test_a_name_of_a_table_is_refused(name, tmp_path, monkeypatch):
+    """Requests are lines of JSON, which no spreadsheet reads."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": ["t"]}')
+    ran = invoke("questions", "s.jsonl", "-m", "context_precision", "--judge", "vllm:Q", "-o", name)
+    assert (ran.code, Path(name).exists()) == (2, False)
+    assert "requests are JSON Lines" in ran.err

@@ -40,6 +40,8 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     from germane.evaluation.run import dry_run
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("targets")])
+    if output.suffix.lower() in {".csv", ".tsv", ".parquet", ".xlsx"}:
+        raise InputError(f"requests are JSON Lines, not {output.suffix}", fix="name a .jsonl file")
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
