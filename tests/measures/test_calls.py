@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.errors import MeasureError
+from germane.errors import AnswerError, MeasureError
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import Relevance
@@ -144,3 +144,35 @@ def test_what_people_said_is_about_the_need():
     (own,) = evaluate([sample], "context_relevance(against=call)", judge="labels").scores()
     assert (own.status, own.bounds) == ("incomplete", (0.5, 1.0))
     assert value("context_relevance", sample, "labels") == 1.0
+
+
+@pytest.mark.parametrize("measure", ["RR(over=final)", "nDCG(over=final)@4", "id_recall(over=final)"])
+def test_document_ids_are_looked_for_in_the_list_that_is_read(measure):
+    """With over=final the ids of the searches are no ids of the final list, nor do they lack for it."""
+    without = [{"text": "t"}, {"text": "u"}]
+    final = {"query": "q", "qrels": {"d1": 1}, "calls": [call("a", "d1")], "contexts": without}
+    assert "document id" in value(measure, final)
+    assert value(measure, {**final, "calls": [{"contexts": without}], "contexts": [{"id": "d1"}]}) == 1.0
+
+
+@pytest.mark.parametrize("calls", [[{"contexts": []}], [{"contexts": ["a"]}]])
+def test_a_search_that_was_not_made_adds_nothing_to_claims(calls):
+    """The score of a search that there was not is skipped, whether or not the others returned something."""
+    sample = {"query": "q", "reference": "r", "calls": calls}
+    why = value("marginal_recall(call=2,of=claims)", sample, FakeJudge())
+    assert why == "the sample has 1 searches, none with the number call=2"
+
+
+@pytest.mark.parametrize(("unknown", "bounds"), [({2}, (1.0, 2.0)), ({1, 2}, (1.0, 3.0)), ({1}, (1.0, 3.0))])
+def test_a_missing_verdict_between_searches_leaves_bounds(unknown, bounds):
+    """Of four searches the first three suffice; of some of the earlier ones the judge does not say."""
+
+    def answer(question):
+        if len(question.contexts) in unknown:
+            raise AnswerError("cannot say")
+        return {"sufficient": len(question.contexts) >= 3, "reasoning": ""}
+
+    sample = {"query": "q", "calls": [{"contexts": [text]} for text in "abcd"]}
+    judge = FakeJudge({"sufficiency": answer})
+    (score,) = evaluate([sample], "calls_after_sufficiency", judge=judge).scores()
+    assert (score.status, score.bounds) == ("incomplete", bounds)

@@ -22,7 +22,8 @@ def contexts(count, *ids):
         ("One thing. [1] Another.[2]", [(1,), (2,)]),
         ("A list [1, 3] and a range [1-3].", [(1, 3, 2)]),
         ("Nothing cited here.", [()]),
-        ("No such context [9].", [(0,)]),
+        ("No such context [9].", [(-9,)]),
+        ("Two that do not exist [8][9], and one twice [8].", [(-8, -9)]),
         ("See [the manual] for it [1].", [(1,)]),
         ("From 1990 to 2020 [1990-2020].", [()]),
         ("第一点【1】。第二点【2】。", [(1,), (2,)]),
@@ -102,3 +103,13 @@ def test_a_part_of_what_is_not_supported_is_no_precision():
     judge = FakeJudge(judged((False, [1])))
     report = evaluate([{**SAMPLE, "response": "Apples are red [1]."}], "citation_precision", judge=judge)
     assert report["citation_precision"].mean == 0.0
+
+
+@pytest.mark.parametrize(
+    ("response", "precision"), [("One [4][1][6].", 1 / 3), ("One [1]. Two [7][8][9].", 1 / 4)]
+)
+def test_each_citation_of_no_context_is_a_miss(response, precision):
+    """Several contexts that do not exist, cited by one sentence, are several citations."""
+    sample = {"query": "q", "response": response, "contexts": ["c1"]}
+    report = evaluate([sample], "citation_precision", judge=FakeJudge(judged((True, [1]))))
+    assert report["citation_precision"].mean == pytest.approx(precision)

@@ -140,3 +140,20 @@ def test_f1_is_the_harmonic_mean(found, qrels):
     """F1 = 2PR / (P + R)."""
     p, r, f = values(SETS, sample(*found, qrels=qrels)).values()
     assert f == pytest.approx(2 * p * r / (p + r) if p + r else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"), [("group_recall@1", 0.0), ("full_recall@1", 0.0), ("leaks@1", 0.0)]
+)
+def test_ids_below_the_cut_off_are_ids(measure, expected):
+    """A context without an id above others with ids is a document that is not in the gold."""
+    contexts = [{"text": "a"}, {"id": "d1"}]
+    sample = {"query": "q", "gold": [["d1"]], "forbidden": ["d1"], "contexts": contexts}
+    assert evaluate([sample], measure)[measure].mean == expected
+
+
+@pytest.mark.parametrize(("final", "expected"), [([], 1.0), ([{"id": "d1"}], 0.0)])
+def test_what_only_the_final_list_has_was_retrieved(final, expected):
+    """A system whose searches found nothing but whose list holds a passage did not abstain."""
+    sample = {"query": "q", "answerable": False, "calls": [{"contexts": []}], "contexts": final}
+    assert evaluate([sample], "abstained")["abstained"].mean == expected

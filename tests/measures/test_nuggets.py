@@ -117,3 +117,12 @@ def test_unusable_nuggets_are_an_error_of_their_sample(nuggets):
     assert score.status == "error"
     assert score.why is not None
     assert 'write "nuggets"' in score.why
+
+
+@pytest.mark.parametrize("given", [{}, {"metadata": {"nuggets": [{"text": "n", "importance": "okay"}]}}])
+def test_without_nuggets_that_count_an_empty_list_is_no_zero(given):
+    """What could not be measured is skipped, also where nothing was retrieved."""
+    (score,) = evaluate(
+        [{"query": "q", "contexts": [], **given}], "nugget_recall", judge=FakeJudge()
+    ).scores()
+    assert score.status == "skipped"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.measures.outcome import Item, complement, ok, proportion, skipped
+from germane.measures.outcome import Item, complement, incomplete, ok, proportion, skipped
 from germane.questions.asking import Unanswered
 
 verdicts = st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=7)
@@ -91,3 +91,9 @@ def test_no_number_is_an_error():
 def test_nothing_to_count(count):
     """Nothing, or nothing that weighs anything, is skipped with its reason."""
     assert proportion([Item("x", held=True, weight=0.0)] * count, nothing="none") == skipped("none")
+
+
+@pytest.mark.parametrize(("bounds", "status"), [((0.3, 0.1 + 0.2), "ok"), ((0.3, 0.3 + 1e-6), "incomplete")])
+def test_bounds_that_only_rounding_tells_apart_are_one_value(bounds, status):
+    """Sums of the same terms in another order differ in their last digit; the score is certain."""
+    assert incomplete("why", bounds).status == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from time import process_time
@@ -20,6 +21,7 @@ from germane.questions.asking import replay
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Context, FrozenDict, Sample
+from tests.command import invoke
 from tests.labelling.made import QUERIES, report_at, truth_of
 
 DESIGN = FrozenDict(design="passages", seed=0, budget=99, probability=0.5)
@@ -150,3 +152,30 @@ def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:
     assert other.labels + other.unsure == one.labels == QUERIES * 3
     assert np.ptp(other.ends) > np.ptp(one.ends)
     assert unsure.to_json()["measures"][REL]["corrected"]["unsure"] == other.unsure
+
+
+@pytest.mark.parametrize("source", ["human", "judge"])
+def test_who_labelled_the_sample_does_not_depend_on_the_measures_of_the_run(
+    tmp_path: Path, source: str
+) -> None:
+    """Eve, who only labelled the third passage, is one of the sample's people at every cut-off."""
+    contexts = [{"id": f"p{n}", "text": f"t{n}"} for n in (1, 2, 3)]
+    labels = ["sample,id,relevant,who", "s,p1,true,ann", "s,p2,false,ann", "s,p1,false,bob", "s,p2,true,bob"]
+    (tmp_path / "l.csv").write_text("\n".join([*labels, "s,p3,false,eve"]))
+    (tmp_path / "s.jsonl").write_text(json.dumps({"id": "s", "query": "q", "contexts": contexts}))
+    scores = list[float]()
+    for more in ([], [f"RR(labels={source})"], [f"context_precision(labels={source})"]):
+        measures = " ".join([f"context_precision(labels={source})@2", *more])
+        arguments = [
+            "run",
+            tmp_path / "s.jsonl",
+            "--judge",
+            "labels",
+            "--labels",
+            tmp_path / "l.csv",
+            "-m",
+            measures,
+        ]
+        ran = invoke(*arguments, "--no-cache", "--json", "-o", tmp_path / str(len(scores)))
+        scores.append(json.loads(ran.out)["scores"][0]["value"])
+    assert scores == [pytest.approx((1 + 0.5 + (1 + 1 + 0.5 + 0) / 4) / 3)] * 3

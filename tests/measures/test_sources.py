@@ -262,3 +262,22 @@ def test_raising_a_more_relevant_context_never_hurts(grades, data):
         values.setdefault(score.measure, []).append(score.value)
     for low, high in values.values():
         assert 0.0 <= low <= high + 1e-12 <= 1.0 + 2e-12
+
+
+@pytest.mark.parametrize(("contexts", "value"), [
+    ([{"text": "a", "relevant": True}, {"text": "b", "grade": 2}], 7 / 8 + 1 / 8 * 7 / 8 / 2),
+    ([{"text": "a", "grade": 3}, {"text": "b", "relevant": True}, {"text": "c", "grade": 1}], 7 / 8 + 1 / 8 * 7 / 8 / 2),
+])  # fmt: skip
+def test_grades_beside_yes_or_no_stop_the_reader_alike(contexts, value):
+    """Where labels of a sample are on two scales all count as yes or no, in ERR as in nDCG."""
+    (score,) = evaluate([{"query": "q", "contexts": contexts}], "ERR(labels=human)").scores()
+    assert score.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("texts", ["abb", "abab"])
+def test_one_passage_twice_has_one_missing_label(texts):
+    """Copies of a passage that nobody labelled are tried together: their label will be one."""
+    contexts = [{"text": text, "grade": 3} if text == "a" else {"text": text} for text in texts]
+    (score,) = evaluate([{"query": "q", "contexts": contexts}], "context_precision(labels=human)").scores()
+    found = (score.value, score.bounds)
+    assert found == ((1.0, None) if texts == "abb" else (None, (pytest.approx((1 + 2 / 3) / 2), 1.0)))

@@ -23,6 +23,7 @@ from germane.measures.outcome import (
     Item,
     Outcome,
     error,
+    incomplete,
     ok,
     proportion,
     skipped,
@@ -153,11 +154,10 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     reference if the sample has one. With `--against query`, it sees only the query, as with DeepEval. If an
     answer is missing, the score is incomplete, with bounds 0 and 1.
     """
-    contexts = contexts_of(sample, k)
     texts = settings.shown_with(sample)
     answers = yield from ask_all(
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **texts)
-        for text in texts_of(contexts)
+        for text in texts_of(contexts_of(sample, k))
     )
     items, hidden = list[Item](), list[Unanswered]()
     for position, answer in enumerate(answers, 1):
@@ -365,18 +365,22 @@ def alike(name: str, other: str) -> bool:
 def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
     """Number of searches that were made after the contexts sufficed to answer. Lower is better."""
     lists = [contexts for _, contexts in rankings(sample)]
-    whole = distinct_contexts(sample)
-    if not whole:
+    if not (whole := distinct_contexts(sample)):
         return skipped("the sample has no contexts that could suffice")
     everything = yield from ask(Sufficiency(sample.query, texts_of(whole), turns(sample)))
     if not everything.sufficient:
         return skipped(f"all contexts together do not suffice to answer: {everything.reasoning}")
-    enough = len(lists)
+    enough, first, why = len(lists), 0, ""
     for number in range(1, len(lists)):
-        texts = texts_of(distinct(lists[:number]))
-        if texts and (yield from ask(Sufficiency(sample.query, texts, turns(sample)))).sufficient:
-            enough = number
-            break
+        if texts := texts_of(distinct(lists[:number])):
+            (answer,) = yield from ask_all([Sufficiency(sample.query, texts, turns(sample))])
+            if isinstance(answer, Unanswered):
+                first, why = first or number, answer.why
+            elif answer.sufficient:
+                enough = number
+                break
+    if first:
+        return incomplete(why, (float(len(lists) - enough), float(len(lists) - first)))
     needed = [Item(f"Call {n}", n <= enough) for n in range(1, len(lists) + 1)]
     return ok(float(len(lists) - enough), items=needed, what="searches needed", lacking="not needed")
 
@@ -422,6 +426,8 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
     With call=0, the score is the mean over all searches.
     """
+    if call > len(searches := rankings(sample)):
+        return _marginal((), [()] * len(searches), call, "claims")
     claims, columns = yield from _matrix(sample)
     results = [[claims[n] for n in frozenset[int]().union(*ranking)] for ranking in columns]
     return _marginal(claims, results, call, "claims")

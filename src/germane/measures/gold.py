@@ -165,8 +165,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     """
     if sample.answerable is not False:
         return skipped("the sample is not marked as unanswerable (answerable: false)")
-    retrieved = [context for _, contexts in rankings(sample) for context in contexts]
-    kept = [c for c in retrieved if floor is None or c.score is None or c.score > floor]
+    kept = [c for c in sample.retrieved() if floor is None or c.score is None or c.score > floor]
     items = [Item(f"Position {n}: {c.id or c.text[:100]}", held=False) for n, c in enumerate(kept, 1)]
     what = "contexts kept out, though the question is unanswerable"
     return ok(float(not kept), items=items, what=what, lacking="retrieved")

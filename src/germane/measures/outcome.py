@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from germane.measures.measure import Measure
-from germane.places.lists import Settings, field_text
+from germane.places.lists import Settings, field_text, rankings
 from germane.places.places import Places
 from germane.places.table import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered
@@ -94,9 +94,9 @@ def error(why: str) -> Outcome:
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
     """Return an incomplete outcome: answers are missing, and the score is somewhere within `bounds`.
 
-    If the bounds are equal, the score is certain, and the outcome is ok.
+    If the bounds are equal (but for rounding), the score is certain, and the outcome is ok.
     """
-    if bounds[0] == bounds[1]:
+    if bounds[1] - bounds[0] < 1e-12:
         return Outcome(value=bounds[0], why=f"{why}; the missing answers cannot change the value")
     return Outcome(status="incomplete", why=why, bounds=bounds)
 
@@ -210,7 +210,8 @@ def refusals(
         }
     counts = measure.name in {"num_ret", "num_rel"}  # of results or gold, whatever their ids
     if (of_gold and not counts) or {"gold", "forbidden"} & {*definition.needs}:
-        rules["ids"] = partial(_without_ids, samples)
+        final = measure.settings.get("over") == "final"
+        rules["ids", final] = partial(_without_ids, samples, final=final)
     open_scale = rel is None and settings.judged_by == "labels" and settings.scale == "graded"
     open_scale = open_scale and (settings.labels is not None or any(row.grade_scale for row in samples))
     if ranked and (labels in {"human", "best"} or (labels == "judge" and open_scale)):
@@ -273,15 +274,14 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
     return result
 
 
-def _without_ids(samples: Sequence[Sample]) -> Broken:
-    """Return a skipped outcome for each sample that has contexts, but no document id on any of them.
+def _without_ids(samples: Sequence[Sample], *, final: bool) -> Broken:
+    """Return a skipped outcome for each sample whose (final) lists have contexts, but no document ids.
 
     The reason says so if gold ids occur as the contexts' texts or in one of their metadata fields.
     """
     broken = {}
     for number, sample in enumerate(samples):
-        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-        if not any(lists) or any(context.id is not None for contexts in lists for context in contexts):
-            continue
-        broken[number] = skipped(WITHOUT_IDS + hint_at_gold(sample))
+        lists = [contexts for _, contexts in rankings(sample, final=final)]
+        if any(lists) and all(context.id is None for contexts in lists for context in contexts):
+            broken[number] = skipped(WITHOUT_IDS + hint_at_gold(sample))
     return broken

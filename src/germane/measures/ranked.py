@@ -171,7 +171,8 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     """
     _require_certain(table)
     top = top or (4 if table.complete else 3)
-    grade = np.where(np.isinf(table.level), float(top), table.gain)
+    yes = (table.level > table.gain) & (table.gain > 0)  # also grades beside yes/no labels
+    grade = np.where(yes, float(top), table.gain)
     if (highest := grade.max(initial=0.0)) > top:
         problem = f"the grade {highest:g} is higher than the highest grade, top={top}"
         raise MeasureError(problem, fix=f"write top={highest:g}")

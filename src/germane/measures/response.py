@@ -155,7 +155,7 @@ _WIDEST = 50
 def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
     """Return each sentence of a response, without citations, and the positions in `contexts` that it cites.
 
-    Positions count from 1; 0 stands for a context that does not exist. A citation is a position, a list or
+    Positions count from 1; one that does not exist is negative or 0. A citation is a position, a list or
     range of positions ([1, 3], [2-4], 【1】), or an id ([d7]), in brackets. A citation after the full stop
     belongs to the sentence before it.
     """
@@ -183,7 +183,7 @@ def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int
         for match in _PART.finditer(inner) if inner not in ids and _NUMBERS.fullmatch(inner) else ():
             first, last = int(match[1]), int(match[2] or match[1])
             numbers += range(first, last + 1) if 0 <= last - first < _WIDEST else []
-        result.update(dict.fromkeys(number if number <= count else 0 for number in numbers))
+        result.update(dict.fromkeys(number if number <= count else -number for number in numbers))
         return "" if numbers else mark[0]
 
     return _MARK.sub(without, text).strip(), tuple(result)
@@ -201,7 +201,7 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     items = []
     for text, positions, verdict in (yield from _judged(sample)):
         why = "the sentence cites no existing context" if positions else "the sentence cites nothing"
-        if any(positions):
+        if any(position > 0 for position in positions):
             why = verdict.reasoning if verdict else "the sentence cites a context that is empty"
         items.append(Item(text, bool(verdict and verdict.supported), why))
     nothing, what = "the response has no sentences", "sentences supported by what they cite"
@@ -226,7 +226,7 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
         useful = verdict.contexts if verdict and verdict.supported else ()
         why = verdict.reasoning if verdict else "the context is empty"
         absent = "no such context"
-        items += [Item(f"[{at or '?'}] {text}", at in useful, why if at else absent) for at in positions]
+        items += [Item(f"[{abs(at)}] {text}", at in useful, why if at > 0 else absent) for at in positions]
     nothing, what = "the response cites nothing", "citations support their sentence"
     return proportion(items, nothing=nothing, what=what, lacking="not supported")
 
@@ -241,7 +241,7 @@ def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], Citation
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
     spoken = citing(sample.response or "", contexts)
-    cited = {position for _, positions in spoken for position in positions if position}
+    cited = {position for _, positions in spoken for position in positions if position > 0}
     text = dict(zip(cited, texts_of([contexts[position - 1] for position in cited]), strict=True))
     used = sorted((position for position in cited if not blank(text[position])), key=lambda n: (text[n], n))
     number = {position: n for n, position in enumerate(used, 1)}
@@ -320,25 +320,26 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
     judge decides which are vital; a single claim is always vital. By default, the score is AutoNuggetizer's
     V_strict.
     """
-    contexts = contexts_of(sample)
-    return (yield from _nuggets_held(sample, texts_of(contexts), "contexts", nuggets, strict=strict))
+    return (yield from _nuggets_held(sample, "contexts", nuggets, strict=strict))
 
 
 @measure("nugget_recall", **_NUGGETS, needs=("response", "query"), when={"text": "response"})
 def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
     """Share of the nuggets that are stated by the response (AutoNuggetizer's score)."""
-    return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))
+    return (yield from _nuggets_held(sample, "response", nuggets, strict=strict))
 
 
-def _nuggets_held(
-    sample: Sample, texts: tuple[str, ...], what: str, which: str, *, strict: bool
-) -> Program[Outcome]:
-    if sample.metadata.get("nuggets") is None and field_text(sample, "reference") is None:
-        return skipped("the sample has no nuggets, and no reference to make nuggets from")
+def _nuggets_held(sample: Sample, what: str, which: str, *, strict: bool) -> Program[Outcome]:
+    def texts() -> tuple[str, ...]:
+        return (sample.response or "",) if what == "response" else texts_of(contexts_of(sample))
+
     nuggets: _Nuggets
     if (own := sample.metadata.get("nuggets")) is not None:
         nuggets = nuggets_of(own)
+    elif field_text(sample, "reference") is None:
+        return skipped("the sample has no nuggets, and no reference to make nuggets from")
     else:
+        texts()  # nothing retrieved: 0, before the judge is asked
         claims = yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))
         weights: Sequence[str] = ["vital"] * len(claims)  # the only fact of a reference is what was asked for
         if which != "all" and len(claims) > 1:
@@ -346,7 +347,7 @@ def _nuggets_held(
         nuggets = tuple((claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
     if not any(vital or which != "vital" for _, vital in nuggets):
         return skipped("none of the sample's nuggets is vital" if nuggets else "the sample has no nuggets")
-    answers = yield from ask(NuggetSupport(sample.query, tuple(text for text, _ in nuggets), texts))
+    answers = yield from ask(NuggetSupport(sample.query, tuple(text for text, _ in nuggets), texts()))
     worth = {"support": 1.0, "partial_support": 0.0 if strict else _OKAY, "not_support": 0.0}
     items = [
         Item(

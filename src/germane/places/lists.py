@@ -42,12 +42,12 @@ def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]
     With `over="union"`, all searches are one list; with "final", only the last list is read. Returns None if
     no context has an id. If only some have, each of the others counts as a document that is not in the gold.
     """
-    lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
+    lists = [contexts for _, contexts in rankings(sample, final=over == "final")]
     if any(lists) and not any(context.id for contexts in lists for context in contexts):
         return None
     if over == "union":
-        lists = [tuple(context for contexts in lists for context in contexts)]
-    ids = ((f"\0{c.text}" if c.id is None else c.id for c in contexts) for contexts in lists)
+        lists, k = [tuple(context for contexts in lists for context in contexts[:k])], None
+    ids = ((f"\0{c.text}" if c.id is None else c.id for c in contexts[:k]) for contexts in lists)
     return [list(dict.fromkeys(names)) for names in ids]
 
 

@@ -86,21 +86,19 @@ class Places:
                     self.lists.append((query, kept))
                     self._level += map(grade_of, ids, repeat(math.nan))  # no document is named None
         else:
-            lists = [
-                self._add_asked(sample, [(query, contexts[:depth]) for query, contexts in searches])
-                for sample, searches, depth in zip(samples, lists, depths, strict=False)
-            ]
+            lists = [self._add_asked(*row) for row in zip(samples, lists, depths, strict=False)]
             self.lists += chain.from_iterable(lists)
         lengths = [len(contexts) for _, contexts in self.lists[len(self.pointers) - 1 :]]
         self.pointers += accumulate(lengths, initial=self.pointers.pop())
         self.rows += accumulate(map(len, lists), initial=self.rows.pop())
         self.samples += samples
 
-    def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
+    def _add_asked(self, sample: Sample, searches: Rankings, depth: int | None) -> Rankings:
         """Add rows for a sample's lists, with people's labels or for passages that a judge must label."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
+        lists: Rankings = [(query, contexts[:depth]) for query, contexts in searches]
         if source != "judge" or read == "labels":
-            lists = self._add_people(sample, lists)
+            lists = self._add_people(sample, lists, searches)
         else:
             count = sum([len(contexts) for _, contexts in lists])
             self._level += [None] * count
@@ -122,13 +120,13 @@ class Places:
         self.cells.append(tuple(cells))
         return lists
 
-    def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
+    def _add_people(self, sample: Sample, lists: Rankings, searches: Rankings) -> Rankings:
         """Add rows with people's labels for a sample's lists; return the lists, repeated once per person.
 
-        They are repeated only if several people labelled a passage: a measure is then the mean of its values
-        for each person. Labels are read from `settings.labels`, else from the contexts. A passage that a
-        person did not label is relevant with a probability: the proportion of the other people's labels that
-        call it relevant. The gain of a passage in nDCG is the mean grade of all people who labelled it.
+        They are repeated only if several people labelled a passage of `searches`, the uncut lists: a measure
+        is then the mean of its values for each person. Labels are read from `settings.labels`, else from the
+        contexts. A passage that a person did not label is relevant with a probability: the proportion of the
+        others' labels that call it relevant. Its gain in nDCG is the mean grade of all who labelled it.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
@@ -138,11 +136,14 @@ class Places:
             self._add_own(context, scale)
         if not book:
             return lists
-        items = relevance_items([(sample.query, context.passage) for context in contexts], turns(sample))
+        every = [context for _, contexts_of_list in searches for context in contexts_of_list]
+        found = relevance_items([(sample.query, context.passage) for context in every], turns(sample))
+        item_of = {context.passage: item for context, item in zip(every, found, strict=True)}
+        items = [item_of[context.passage] for context in contexts]
         self.uncounted += book.uncounted(items)
-        own = (context for context, item in zip(contexts, items, strict=True) if item not in book)
+        own = (context for context in every if item_of[context.passage] not in book)
         unnamed = any(context.grade is not None or context.relevant is not None for context in own)
-        people = self._people_of(items, len(lists), unnamed=unnamed)
+        people = self._people_of(found, len(lists), unnamed=unnamed)
         for who in people:
             for context, item in zip(contexts, items, strict=True):
                 if votes := book.by_person(item):
@@ -405,21 +406,19 @@ class Places:
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
         """Return a number for each row of a sample whose label is missing, and -1 for each other row.
 
-        Missing labels are those of `missing_in`. Rows with the same passage have the same number if a judge
-        labels them, because their label is the same.
+        Missing labels are those of `missing_in`. Rows with the same passage have the same number if the same
+        judge or person labels them, because their label is the same.
         """
         numbers, seen = list[int](), dict[tuple[Any, ...], int]()
-        qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
-        contexts = ((query, context) for query, contexts_of_list in lists for context in contexts_of_list)
-        for position, (query, context) in zip(self.read(sample, None), contexts, strict=True):
-            same: tuple[Any, ...] = (position,)
-            if position in self.failed or self.choice.source == "judge":
-                gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
-                asked = self.samples[sample].query if self.choice.against == "need" else query
-                same = (asked, context.text, context.grade, context.relevant, gold)
-            number = seen.setdefault(same, len(seen))
+        value, lists = self.samples[sample], self.lists[self.rows[sample] : self.rows[sample + 1]]
+        people = self.choice.source == "human" or self.settings.judged_by == "labels"
+        each = len(lists) // self.copies(sample) if people else len(lists)  # the lists of one person
+        contexts = ((n // each, query, c) for n, (query, some) in enumerate(lists) for c in some)
+        for position, (who, query, context) in zip(self.read(sample, None), contexts, strict=True):
+            asked = value.query if self.choice.against == "need" else query
+            same = (who, asked, context.passage, context.grade, context.relevant)
             missing = position in self.failed or (holes and not self.labelled[position])
-            numbers.append(number if missing else -1)
+            numbers.append(seen.setdefault(same, len(seen)) if missing else -1)
         return np.array(numbers, dtype=np.int64)
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
