@@ -199,6 +199,25 @@ def test_a_row_per_result_is_not_a_row_per_query(rows, code, tmp_path):
     assert (ran.code, "if each row is one result, put the results" in ran.err) == (code, True)
 
 
+@pytest.mark.parametrize(
+    ("second", "noted"),
+    [
+        ({"qrels": ["d3"]}, True),
+        ({"qrels": ["d3"], "id": "another"}, True),
+        ({"qrels": ["d1"]}, False),  # a repeated question
+        ({"qrels": ["d3"], "contexts": [{"id": "d3"}, {"id": "d1"}]}, False),  # another ranking
+        ({"qrels": ["d3"], "system": "B"}, False),
+    ],
+)
+def test_a_gold_document_per_row_is_noted(second, noted, tmp_path):
+    """Each row would count as a query of its own, with the other rows' gold as not relevant."""
+    first = {"query": "why?", "contexts": [{"id": "d1"}, {"id": "d3"}], "qrels": ["d1"]}
+    (path := tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, [first, first | second])))
+    ran = invoke("run", path, "-m", "RR")
+    said = "the same contexts and other gold have the same query (why?)"
+    assert (ran.code, said in ran.err, "put all gold of a query into one row" in ran.err) == (0, noted, noted)
+
+
 def test_equal_queries_of_two_conversations_are_no_rows_of_one(tmp_path):
     """Their histories tell them apart."""
     rows = [{"query": "why?", "contexts": ["t"], "history": [{"role": "user", "content": n}]} for n in "ab"]

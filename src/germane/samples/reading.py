@@ -254,7 +254,8 @@ def _samples(
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
-    previous = repeated = ""  # queries of samples with one context: the last one, and the first repeated one
+    previous: Sample | None = None
+    repeated = dict[str, str]()  # queries of consecutive samples that are probably one, by what these have
     try:
         for number, row, where in rows:
             if faults is not None and len(faults) >= MOST_FAULTS:
@@ -272,9 +273,16 @@ def _samples(
                 fix = f"give each sample its own id, system or trial; {_ROW_PER_RESULT}, or use germane rank"
                 collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
             seen[key] = number
-            lone = key is sample.id and len(sample.contexts or ()) == 1 and not sample.history
-            query = sample.query if lone else ""
-            repeated, previous = repeated or (query if query == previous else ""), query
+            if previous and sample.query == previous.query and key is sample.id and not sample.history:
+                if len(sample.contexts or ()) == len(previous.contexts or ()) == 1:
+                    repeated.setdefault("one context each", sample.query)
+                elif (
+                    sample.contexts
+                    and sample.contexts == previous.contexts
+                    and sample.qrels != previous.qrels
+                ):
+                    repeated.setdefault("the same contexts and other gold", sample.query)
+            previous = sample
             yield sample
     except RecursionError:  # only Python objects can contain themselves
         problem, fix = TOO_DEEP
@@ -282,9 +290,10 @@ def _samples(
     if not (seen or faults):
         fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
         raise InputError("there are no samples", fix=fix, place=file)
-    if repeated:
-        problem = f"consecutive samples with one context each have the same query ({shorten(repeated, 40)})"
-        reader.warn(Notice(f"{problem} and count as queries of their own", _ROW_PER_RESULT, file))
+    for how, query in repeated.items():
+        problem = f"consecutive samples with {how} have the same query ({shorten(query, 40)})"
+        fix = "put all gold of a query into one row" if how.endswith("gold") else _ROW_PER_RESULT
+        reader.warn(Notice(f"{problem} and count as queries of their own", fix, file))
     reader.warn_at_end(file)
 
 
