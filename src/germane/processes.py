@@ -34,7 +34,7 @@ A child that has left the program's process group may hold them open.
 
 
 class Program(asyncio.SubprocessProtocol):
-    """A program that runs or, as the result of `run_program`, has ended, with its output so far.
+    """A program that runs or, as the result of `run_program`, has ended.
 
     `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` is
     True, which means that the program printed more than 1 MB and was killed. `stderr` is the last 64 kB. `ms`
@@ -46,6 +46,7 @@ class Program(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.exited, self.closed = loop.create_future(), loop.create_future()
+        self.out, self.err = bytearray(), bytearray()  # they grow in place
         self.stdout = self.stderr = b""
         self.code, self.ms = 0, 0.0
         self.timed_out = self.flooded = False
@@ -61,10 +62,11 @@ class Program(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Collect bytes of stdout or stderr. Kill the program after more than 1 MB of stdout."""
         if fd == 2:
-            self.stderr = (self.stderr + data)[-KEPT_STDERR:]
+            self.err += data
+            del self.err[:-KEPT_STDERR]
         elif not self.flooded:
-            self.stdout += data
-            self.flooded = len(self.stdout) > MAX_STDOUT
+            self.out += data
+            self.flooded = len(self.out) > MAX_STDOUT
             if self.flooded:
                 self.kill()
 
@@ -114,6 +116,7 @@ async def run_program(
         await program.exited
         transport.close()
     program.code = cast("int", transport.get_returncode())
+    program.stdout, program.stderr = bytes(program.out), bytes(program.err)
     program.ms, program.timed_out = (time.monotonic() - started) * 1000, not ended
     return program
 

@@ -121,12 +121,11 @@ class DecidedPair(PairedSystems):
     def renamed_note(self) -> tuple[int, str] | None:
         """Return the number of ids that (may) have different queries in A and B, and a note, or None."""
         self._read()
-        cases = {*self.a.scores.cases} - {"0"}
-        if not (self.a.has_samples and self.b.has_samples) and cases == {*map(str, range(1, len(cases) + 1))}:
-            how = (
-                "cases are paired by number, without questions to check that by: give ids, or a column query"
-            )
-            return len(cases), how
+        if not (self.a.has_samples and self.b.has_samples):
+            cases = {*self.a.scores.cases} - {"0"}
+            if cases == {*map(str, range(1, len(cases) + 1))}:
+                note = "cases are paired by number, without questions to check that by"
+                return len(cases), f"{note}: give ids, or a column query"
         if not self._renamed:
             return None
         count, (case, ours, theirs) = len(self._renamed), (shorten(text, 40) for text in self._renamed[0])

@@ -171,6 +171,8 @@ def _question(value: Json) -> Json:
 def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list holds ids, or objects with grades."""
     if isinstance(value, _LISTS):
+        if not any(isinstance(item, Mapping) for item in value):
+            return dict.fromkeys(_ids(value), 1)
         names, grades = _ids([id_in(item) or item for item in value]), list(map(grade_in, value))
         value = dict(zip(names, grades, strict=True))
         if [value[name] for name in names] != grades:
