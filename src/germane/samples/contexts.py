@@ -30,11 +30,11 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 _MAY_BE_CONTEXTS = re.compile(
     r"context|doc|passage|chunk|node|retriev|search|result|hit|source", re.IGNORECASE
 )
+_GOLD_WORDS = "reference|gold|expected|truth|relevant"
 _MAY_BE_GOLD = re.compile(
-    ".*(reference|gold|expected|truth|relevant).*(id|doc|document|chunk|context|passage|page|source|title)s?",
-    re.IGNORECASE,
+    f".*({_GOLD_WORDS}).*(id|doc|document|chunk|context|passage|page|source|title)s?", re.IGNORECASE
 )
-_IS_GOLD = re.compile(r"context|.*(reference|gold|expected|truth|relevant|ideal).*", re.IGNORECASE)
+_IS_GOLD = re.compile(rf"context|.*({_GOLD_WORDS}|ideal).*", re.IGNORECASE)
 
 
 def hint_at_contexts(sample: Sample) -> str:

@@ -48,7 +48,8 @@ def trec_rows(data: bytes, line: int, reading: Reading) -> Lists:
         return _rows(query, doc, fields.numbers(3, whole=True), None, line, GOLD)
     if (fields.counts > 6).any():
         raise NotPlain("a tag has a blank, or an id")
-    return _rows(query, doc, fields.numbers(4), fields.numbers(3) if reading.rises else None, line, RUN)
+    ranks = fields.numbers(3) if reading.rises else None
+    return _rows(query, doc, fields.numbers(4), ranks, line, RUN)
 
 
 def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Lists:
@@ -129,7 +130,8 @@ def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading
             raise NotPlain("a row has no id")
         sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
         ends = np.cumsum(sizes)
-        ids.append(Texts(np.frombuffer("".join(texts.str.join("")).encode(), np.uint8), ends - sizes, ends))
+        joined = "".join(texts.str.join("")).encode()
+        ids.append(Texts(np.frombuffer(joined, np.uint8), ends - sizes, ends))
     roles = [value, *(["rank"] if reading.rises and "rank" in names else [])]
     columns = [frame[names[role]] for role in roles]
     if any(column.null_count() or not column.dtype.is_numeric() for column in columns):

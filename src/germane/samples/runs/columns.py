@@ -318,6 +318,7 @@ def all_queries(blocks: Iterable[Lists]) -> Lists | None:
     codes, first = numbered(lists.queries, np.zeros(len(lists.queries), np.int64))
     if len(first) < len(lists.queries):  # some queries occur in several places
         rows = np.argsort(np.repeat(codes, lists.sizes), kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(codes, lists.sizes).astype(np.int64))])
+        sizes = np.bincount(codes, lists.sizes).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
         lists = lists.taken(rows, lists.queries[first].compact(), starts)
     return lists

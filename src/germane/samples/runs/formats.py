@@ -369,5 +369,6 @@ _RANKS = 2
 def rise(numbers: Floats, starts: Numbers) -> bool:
     """Return True if the numbers rise strictly within every query; query i begins at row `starts[i]`."""
     rises = numbers[1:] > numbers[:-1]
-    rises[starts[(starts > 0) & (starts < len(numbers))] - 1] = True
+    inside = starts[(starts > 0) & (starts < len(numbers))]
+    rises[inside - 1] = True
     return bool(rises.all())

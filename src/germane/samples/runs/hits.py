@@ -201,7 +201,8 @@ def _places(lists: Lists) -> Numbers:
         docs = lists.doc[members]
         size = (docs.end - docs.start).astype(np.uint64)
         bytes_down = [~size, *(~word.byteswap() for word in docs.words[::-1])]  # the least important first
-        order[tied] = members[np.lexsort((*bytes_down, -score[members], ordered[tied]))]
+        keys = (*bytes_down, -score[members], ordered[tied])
+        order[tied] = members[np.lexsort(keys)]
     place = np.empty(len(score), dtype=np.int64)
     place[order] = positions
     return place
